@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, assign, fail, floats, integers, kernel
-from structopt.algorithms.lawler import BoolArray, best_first, no_good_labels
+from structopt.algorithms.lawler import BoolArray, best_first
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.errors import DeclarationError
 
@@ -48,24 +48,16 @@ def arborescence_batch(
 
 
 def k_best(
-    W: npt.ArrayLike,
-    k: int,
-    single_root: bool = False,
-    projective: bool = False,
-    forbid: npt.ArrayLike | None = None,
+    W: npt.ArrayLike, k: int, single_root: bool = False, projective: bool = False
 ) -> tuple[IntArray, FloatArray]:
-    """The k best arborescences that are not in a list of excluded ones, best first.
-
-    Lawler's cells over the modifiers 1, 2, ...: N solves for each label.
-    """
+    """The k best arborescences, best first, by Lawler's cells over the modifiers 1, 2, ...: N solves for each label."""
     scores = _check(W)
     heads, value = arborescence(scores, single_root, projective)
 
     def cells(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
         return branch(scores, label, position, forbidden, single_root, projective)
 
-    no_goods = no_good_labels(forbid, len(heads))
-    labels, values = lawler_k_best(best_first(heads, value, cells, len(scores)), k, no_goods)
+    labels, values = lawler_k_best(best_first(heads, value, cells, len(scores)), k)
     return np.array(labels, dtype=np.int64).reshape(len(labels), len(heads)), values
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._jit import FloatArray, IntArray, floats, kernel
+from structopt._jit import FloatArray, floats, kernel
 from structopt._jit.graphs import preorder
 from structopt._jit.products import dot
 from structopt._jit.threads import in_threads
@@ -26,7 +26,6 @@ from structopt.algorithms.diagram.path_networks import arc_diagram
 from structopt.algorithms.maxflow import (
     FlowState,
     adjacency,
-    can_reach_deficit,
     check_arcs,
     dinic,
     flow_scratch,
@@ -37,6 +36,7 @@ from structopt.algorithms.question import Question, per_question
 from structopt.algorithms.warm_starts import WarmStarts
 from structopt.errors import DeclarationError
 from structopt.recognize import Closure, Record
+from structopt.recognize.patterns import forest_order
 
 __all__ = ["ClosureAlgorithm", "ClosureGraph"]
 
@@ -48,29 +48,10 @@ _UNBOUNDED = 2**61
 
 
 class ClosureGraph:
-    """Oracle of the closures of one graph.
+    """Oracle of the closures of one graph: a chosen child needs its parent, and the nodes of a cycle come together.
 
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-    child, parent : array_like of int, shape (n_arcs,)
-        A chosen child needs its parent. Cycles are allowed: their nodes are chosen together.
-
-    Notes
-    -----
-    Ties: the smallest optimal closure, which is the intersection of all; ``largest=True`` gives their union. Weights
-    are rounded to 54-bit integers, so that an answer is within ``n 2^-53 sum|w|`` of the optimum.
-
-    Examples
-    --------
-    The diamond 0 above 1 and 2, both above 3:
-
-    >>> graph = ClosureGraph(4, child=[1, 2, 3, 3], parent=[0, 0, 1, 2])
-    >>> graph.solve([-1, 2, -3, 1.5]).tolist()
-    [1.0, 1.0, 0.0, 0.0]
-    >>> graph.solve([-1, 2, -1, 1.5]).tolist()
-    [1.0, 1.0, 1.0, 1.0]
+    Ties: the smallest optimal closure, which is the intersection of all. Weights are rounded to 54-bit integers, so
+    that an answer is within ``n 2^-53 sum|w|`` of the optimum.
     """
 
     def __init__(self, n: int, child: npt.ArrayLike, parent: npt.ArrayLike) -> None:
@@ -84,65 +65,50 @@ class ClosureGraph:
         head[back], rev[back] = self.child, slot
         self._network = (ptr, head, rev, slot)
         self._no_state = (np.empty((0, 0), np.int64), np.empty(0, np.int64))
-        # Empty unless a forest: nodes with parents first, and the parent of each.
-        self._order, self._up = _forest_order(n, self.child, self.parent)
-        self._n_flows = 0 if self.is_forest else m
+        #: Nodes of a forest, parents first, and the place of each node's parent in this order; None for other graphs.
+        self.forest = forest_order(self.child, self.parent, n)
+        self._n_flows = m if self.forest is None else 0
+        if self.forest is not None:
+            order, parents = self.forest
+            self._order, self._up = order.astype(np.int32), np.full(n, -1, dtype=np.int32)
+            self._up[order] = np.where(parents >= 0, order[parents], -1)
 
     def __repr__(self) -> str:
         return f"ClosureGraph(n={self.n}, n_arcs={self.n_arcs}, is_forest={self.is_forest})"
 
     @property
-    def forest(self) -> tuple[IntArray, IntArray]:
-        """Nodes of a forest, parents first, and the place of each node's parent in this order; -1 at roots."""
-        place = np.empty(self.n, dtype=np.int64)
-        place[self._order] = np.arange(self.n)
-        up = self._up[self._order]
-        return np.asarray(self._order, dtype=np.int64), np.where(up >= 0, place[up], -1)
-
-    @property
     def is_forest(self) -> bool:
         """Whether every node has at most one parent and there is no cycle."""
-        return bool(self._order.size)
+        return self.forest is not None
 
     def warm_state(self, n_examples: int = 1) -> FlowState:
         """Room for the flows of ``n_examples`` examples: 8 bytes an arc each (none in a forest)."""
         return FlowState(n_examples, self._n_flows)
 
-    def solve(self, weights: npt.ArrayLike, largest: bool = False) -> FloatArray:
-        """The heaviest closure as a 0/1 vector."""
-        return self._one(weights, largest, False, self._no_state, 0)
-
-    def solve_warm(self, state: FlowState, weights: npt.ArrayLike, index: int = 0, largest: bool = False) -> FloatArray:
-        """`solve`, started from the flow that example ``index`` of the state kept; the answer is the same.
-
-        Examples
-        --------
-        >>> graph = ClosureGraph(4, child=[1, 2, 3, 3], parent=[0, 0, 1, 2])
-        >>> state = graph.warm_state()
-        >>> [graph.solve_warm(state, [-1, 2, w, 1.5]).tolist() for w in (-3, -1)]
-        [[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
-        """
-        state.check(self._n_flows, 0, index)
-        return self._one(weights, largest, True, (state.flow, state.exponent), index)
-
-    def _one(self, weights: npt.ArrayLike, largest: bool, warm: bool, kept: tuple[Any, Any], index: int) -> FloatArray:
+    def solve(self, weights: npt.ArrayLike, state: FlowState | None = None, index: int = 0) -> FloatArray:
+        """Return the heaviest closure as a 0/1 vector; row `index` of a state warms it and keeps its flow."""
         w = floats(weights, "weights", 1)
         if w.size != self.n:
             raise DeclarationError(f"weights must have {self.n} entries for {self!r}; they have {w.size}.")
-        Y = np.empty((1, self.n))
-        finite = np.empty(1, np.bool_)
-        if self.is_forest:
-            _forest_rows(self._order, self._up, w[None], largest, 0, 1, Y, finite)
-        else:
-            _cut_rows(*self._network, w[None], largest, warm, *kept, index, 0, 1, Y, finite)
+        if state is not None:
+            state.check(self._n_flows, 0, index)
+        Y, finite = np.empty((1, self.n)), np.empty(1, np.bool_)
+        self._solve_rows(w[None], state, index, 0, 1, Y, finite)
         if not finite[0]:
             _refuse(w)
         y: FloatArray = Y[0]
         return y
 
-    def solve_batch(
-        self, weights: npt.ArrayLike, largest: bool = False, state: FlowState | None = None, n_jobs: int = 1
-    ) -> FloatArray:
+    def _solve_rows(
+        self, W: FloatArray, state: FlowState | None, index: int, first: int, last: int, Y: FloatArray, finite: Any
+    ) -> None:
+        if self.is_forest:
+            _forest_rows(self._order, self._up, W, first, last, Y, finite)
+        else:
+            kept = self._no_state if state is None else (state.flow, state.exponent)
+            _cut_rows(*self._network, W, state is not None, *kept, index, first, last, Y, finite)
+
+    def solve_batch(self, weights: npt.ArrayLike, state: FlowState | None = None, n_jobs: int = 1) -> FloatArray:
         """`solve` for every row of ``weights`` (B, n); row k of the state warms row k."""
         W = floats(weights, "weights", 2)
         B = W.shape[0]
@@ -152,18 +118,8 @@ class ClosureGraph:
             state.check(self._n_flows, 0)
             if len(state) != B:
                 raise DeclarationError(f"the batch has {B} examples and the warm state {len(state)}.")
-        kept = self._no_state if state is None else (state.flow, state.exponent)
-        Y = np.empty((B, self.n))
-        finite = np.empty(B, np.bool_)
-
-        def work(first: int, last: int) -> None:
-            if self.is_forest:
-                _forest_rows(self._order, self._up, W, largest, first, last, Y, finite)
-            else:
-                warm = state is not None
-                _cut_rows(*self._network, W, largest, warm, *kept, 0, first, last, Y, finite)
-
-        in_threads(work, B, n_jobs)
+        Y, finite = np.empty((B, self.n)), np.empty(B, np.bool_)
+        in_threads(lambda first, last: self._solve_rows(W, state, 0, first, last, Y, finite), B, n_jobs)
         wrong = np.flatnonzero(~finite)
         if wrong.size:
             _refuse(W[wrong[0]], int(wrong[0]))
@@ -174,41 +130,6 @@ def _refuse(weights: FloatArray, row: int | None = None) -> None:
     where = "" if row is None else f"example {row} of the batch: "
     k = int(np.flatnonzero(~np.isfinite(weights))[0])
     raise DeclarationError(f"{where}weights[{k}] is {weights[k]}; weights must be finite numbers.")
-
-
-@kernel
-def _forest_order(n: int, child: Any, parent: Any) -> tuple[Any, Any]:
-    """Nodes with parents before children, and each one's parent (-1: root); empty arrays if it is no forest."""
-    none = np.empty(0, np.int32)
-    up = np.empty(n, np.int32)
-    for v in range(n):
-        up[v] = -1
-    for e in range(child.size):
-        if up[child[e]] >= 0:
-            return none, none
-        up[child[e]] = parent[e]
-    ptr, _, slot = adjacency(n, child, parent)
-    below = np.empty(2 * child.size, np.int32)
-    for q in range(below.size):
-        below[q] = -1
-    for e in range(child.size):
-        below[slot[e]] = child[e]
-    order = np.empty(n, np.int32)
-    count = 0
-    for v in range(n):
-        if up[v] < 0:
-            order[count] = v
-            count += 1
-    k = 0
-    while k < count:
-        v = order[k]
-        k += 1
-        for q in range(ptr[v], ptr[v + 1]):
-            if below[q] >= 0:
-                order[count] = below[q]
-                count += 1
-    # Nodes on a cycle, and those below it, are never reached from a root.
-    return (order, up) if count == n else (none, none)
 
 
 @kernel
@@ -235,7 +156,7 @@ def _to_integers(weights: Any, W: Any) -> tuple[bool, int]:
 
 
 @kernel
-def _solve_forest(order: Any, up: Any, weights: Any, largest: bool, y: Any) -> bool:
+def _solve_forest(order: Any, up: Any, weights: Any, y: Any) -> bool:
     """Best value of each subtree from the leaves up, then choose from the roots down."""
     n = order.size
     best = np.empty(n, np.int64)
@@ -246,29 +167,23 @@ def _solve_forest(order: Any, up: Any, weights: Any, largest: bool, y: Any) -> b
         v = order[k]
         if up[v] >= 0:
             best[up[v]] += max(best[v], 0)
-    least = 0 if largest else 1
     for k in range(n):
         v = order[k]
-        chosen = 1.0 if best[v] >= least else 0.0
+        chosen = 1.0 if best[v] > 0 else 0.0
         y[v] = chosen if up[v] < 0 else chosen * y[up[v]]
     return True
 
 
 @kernel
-def _forest_rows(order: Any, up: Any, W: Any, largest: bool, first: int, last: int, Y: Any, finite: Any) -> None:
+def _forest_rows(order: Any, up: Any, W: Any, first: int, last: int, Y: Any, finite: Any) -> None:
     for k in range(first, last):
-        finite[k] = _solve_forest(order, up, W[k], largest, Y[k])
-
-
-@kernel
-def _scratch(n: int, n_slots: int) -> tuple[Any, Any, Any]:
-    return np.empty(n_slots, np.int64), np.empty(n, np.int64), flow_scratch(n)
+        finite[k] = _solve_forest(order, up, W[k], Y[k])
 
 
 @kernel
 def _cut(
-    ptr: Any, head: Any, rev: Any, slot: Any, weights: Any, largest: bool, warm: bool,
-    flow: Any, exponents: Any, index: int, scratch: Any, y: Any,
+    ptr: Any, head: Any, rev: Any, slot: Any, weights: Any, warm: bool, flow: Any, exponents: Any, index: int,
+    scratch: Any, y: Any,
 ) -> bool:  # fmt: skip
     n = weights.size
     res, ex, work = scratch
@@ -297,10 +212,6 @@ def _cut(
     level = dinic(n, ptr, head, rev, res, ex, work)
     for v in range(n):
         y[v] = 1.0 if level[v] >= 0 else 0.0
-    if largest:
-        level = can_reach_deficit(n, ptr, head, rev, res, ex, work)
-        for v in range(n):
-            y[v] = 0.0 if level[v] >= 0 else 1.0
     if warm:
         for e in range(kept.size):
             kept[e] = res[rev[slot[e]]]
@@ -309,37 +220,20 @@ def _cut(
 
 @kernel
 def _cut_rows(
-    ptr: Any, head: Any, rev: Any, slot: Any, W: Any, largest: bool, warm: bool, flow: Any, exponents: Any,
-    kept_from: int, first: int, last: int, Y: Any, finite: Any,
+    ptr: Any, head: Any, rev: Any, slot: Any, W: Any, warm: bool, flow: Any, exponents: Any, kept_from: int,
+    first: int, last: int, Y: Any, finite: Any,
 ) -> None:  # fmt: skip
     """Close the rows ``first .. last-1``; row k owns row ``kept_from + k`` of the warm state."""
-    scratch = _scratch(W.shape[1], head.size)
+    n = W.shape[1]
+    scratch = np.empty(head.size, np.int64), np.empty(n, np.int64), flow_scratch(n)
     for k in range(first, last):
-        finite[k] = _cut(ptr, head, rev, slot, W[k], largest, warm, flow, exponents, kept_from + k, scratch, Y[k])
+        finite[k] = _cut(ptr, head, rev, slot, W[k], warm, flow, exponents, kept_from + k, scratch, Y[k])
 
 
 class ClosureAlgorithm(PathsAlgorithm):
     """``y_child <= y_parent``: min cut, or the linear program's own O(n) recursion on a forest.
 
     The closures of a forest of integer variables are the paths of a graph, which answers all questions.
-
-    Parameters
-    ----------
-    graph : ClosureGraph
-    integer : bool
-        Whether all variables are integer. Fractional labels are mixtures of closures.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> diamond = ClosureAlgorithm(ClosureGraph(4, child=[1, 2, 3, 3], parent=[0, 0, 1, 2]))
-    >>> diamond.maximize(np.array([-1.0, 2.0, -3.0, 1.5])).z
-    array([1., 1., 0., 0.])
-    >>> star = ClosureAlgorithm(ClosureGraph(4, child=[1, 2, 3], parent=[0, 0, 0]))
-    >>> star.diagram
-    <Diagram: 9 labels, 5 nodes, 8 arcs>
-    >>> star.k_best(np.array([-1.0, 2.0, -3.0, 1.5]), 3).values
-    array([2.5, 1. , 0.5])
     """
 
     name = "closure"
@@ -356,7 +250,7 @@ class ClosureAlgorithm(PathsAlgorithm):
         return cls(ClosureGraph(n, record.child, record.parent), record.integer)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
-        z = self.graph.solve(c) if key is None else self.graph.solve_warm(self._flows[key], c)
+        z = self.graph.solve(c, None if key is None else self._flows[key])
         value = dot(c, z)
         return Optimum(z, value, value)
 
@@ -377,6 +271,7 @@ class ClosureAlgorithm(PathsAlgorithm):
 
     def make_diagram(self) -> Diagram:
         # Nodes are visited in depth-first order. A node is chosen, or left out with its subtree.
+        assert self.graph.forest is not None
         order, parent = self.graph.forest
         place, size = preorder(parent)
         tail = np.concatenate([place, place])

@@ -9,15 +9,16 @@ decision. Cells are disjoint and cover every label but the emitted ones, so labe
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
-from structopt._jit import FloatArray, IntArray, integers
+from structopt._jit import FloatArray, IntArray
 from structopt.errors import DeclarationError
 
-__all__ = ["Branch", "best_first", "k_best", "no_good_labels"]
+__all__ = ["Branch", "best_first", "k_best"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -54,35 +55,15 @@ def best_first(label: IntArray, value: float, branch: Branch, n_decisions: int) 
             heapq.heappush(heap, (-float(values[i]), tuple(labels[i].tolist()), q, kept))
 
 
-def k_best(
-    stream: Iterator[tuple[IntArray, float]], k: int, forbid: Collection[tuple[int, ...]] = ()
-) -> tuple[list[IntArray], FloatArray]:
-    """The first k labels of a stream that are not in `forbid`, sorted by value.
-
-    Found after at most ``k + len(forbid)`` labels of the stream.
-    """
+def k_best(stream: Iterator[tuple[IntArray, float]], k: int) -> tuple[list[IntArray], FloatArray]:
+    """The first k labels of a stream, sorted by value."""
     if k < 1:
         raise DeclarationError(f"k must be at least 1, not {k}.")
-    no_goods = set(forbid)
     labels: list[IntArray] = []
     values: list[float] = []
-    for label, value in stream:
-        if no_goods and tuple(label.tolist()) in no_goods:
-            continue
+    for label, value in islice(stream, k):
         labels.append(label)
         values.append(value)
-        if len(labels) == k:
-            break
     # Values are c . z; a cell found later may be better in the last bit.
     order = np.argsort(-np.array(values), kind="stable") if values else np.empty(0, np.int64)
     return [labels[i] for i in order], np.array(values)[order]
-
-
-def no_good_labels(forbid: npt.ArrayLike | None, length: int) -> list[tuple[int, ...]]:
-    """The rows of a list of excluded labels as tuples; each must be a label of this length."""
-    if forbid is None:
-        return []
-    rows = integers(forbid, "forbid", 2)
-    if rows.shape[1] != length:
-        raise DeclarationError(f"forbid has labels of length {rows.shape[1]}; here a label has length {length}.")
-    return [tuple(row) for row in rows.tolist()]

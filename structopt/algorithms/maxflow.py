@@ -23,7 +23,6 @@ from structopt.errors import DeclarationError
 __all__ = [
     "FlowState",
     "adjacency",
-    "can_reach_deficit",
     "check_arcs",
     "dinic",
     "flow_scratch",
@@ -178,31 +177,6 @@ def dinic(n: int, ptr: Any, head: Any, rev: Any, res: Any, ex: Any, work: Any) -
             return level
         for k in range(n_deficits):
             _pull(deficits[k], ptr, head, rev, res, ex, level, current, path)
-
-
-@kernel
-def can_reach_deficit(n: int, ptr: Any, head: Any, rev: Any, res: Any, ex: Any, work: Any) -> Any:
-    """After `dinic`: ``level >= 0`` where a deficit can be reached; the others are the largest source side."""
-    level, _, queue, _, _ = work
-    count = 0
-    for v in range(n):
-        if ex[v] < 0:
-            level[v] = 0
-            queue[count] = v
-            count += 1
-        else:
-            level[v] = -1
-    k = 0
-    while k < count:
-        v = queue[k]
-        k += 1
-        for q in range(ptr[v], ptr[v + 1]):
-            w = head[q]
-            if level[w] < 0 and res[rev[q]] > 0:
-                level[w] = 0
-                queue[count] = w
-                count += 1
-    return level
 
 
 def check_arcs(n: int, tail: Any, head: Any, names: tuple[str, str]) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from structopt._jit import IntArray
 from structopt.algorithms.base import Algorithm
 from structopt.algorithms.embedding import embedded
 from structopt.algorithms.leaf_sets.algorithm import parents_first
-from structopt.algorithms.registry import ALGORITHMS, algorithm_of
+from structopt.algorithms.registry import algorithm_of
 from structopt.checks import flag, floats, integers
 from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.recognize import (
@@ -52,8 +52,6 @@ def stated_algorithm(record: Record, space: CompiledSpace) -> Algorithm:
     given = _Given(record, space)
     if type(record) in _CHECKS:
         _CHECKS[type(record)](given.record, given)
-    elif type(record) in ALGORITHMS:
-        raise given.error("a record of this type can only be recognised")
     nothing = np.empty(0, dtype=np.int64)
     structure = Structure(
         kind={"GroupForest": "group forest", "LeafSets": "leaf sets"}.get(given.name, given.name.lower()),

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
+
+from structopt._jit import FloatArray
+from structopt.algorithms.maxflow import FlowState
 
 __all__ = ["WarmStarts"]
 
 _LIMIT = 1 << 28
 
 
-class _State(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-
-_S = TypeVar("_S", bound=_State)
+_S = TypeVar("_S", FlowState, FloatArray)
 
 
 class WarmStarts(Generic[_S]):
-    """What the next call for an example starts from, by the example's key.
-
-    Parameters
-    ----------
-    make : callable
-        ``make(n)`` is an empty state for n examples; its ``nbytes`` counts towards the limit.
-    """
+    """What the next call starts from, by the example's key; ``make(n)`` is an empty state of n examples."""
 
     def __init__(self, make: Callable[[int], _S]) -> None:
-        self._make = make
+        self._make: Callable[[int], _S] = make
         self._single: dict[Hashable, _S] = {}
         self._batch: tuple[tuple[Hashable, ...], _S] | None = None
         self._size = max(1, int(make(1).nbytes))

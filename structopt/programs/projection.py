@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import highspy
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +36,7 @@ class Projection:
         space.refuse_lazy_rows("A projection")
         self.space = space
         self.columns = np.arange(space.n_variables)[columns]
-        self._backend = _Quadratic(space)
-        self._backend.set_curvature(self.columns)
+        self._backend = _quadratic(space, self.columns)
         self._hull = _affine_hull(space) if len(self.columns) == space.n_variables else None
 
     def __call__(self, point: FloatArray) -> FloatArray:
@@ -111,23 +112,14 @@ def _gain(prices: FloatArray, below: FloatArray, above: FloatArray) -> float:
     return float(np.sum(prices[paid] * np.where(prices > 0, above, below)[paid]))
 
 
-class _AffineHull:
-    """The nearest point with ``E z = e``, for many points at once."""
-
-    def __init__(self, matrix: FloatArray, right: FloatArray) -> None:
-        inverse = la.pinv(matrix)
-        self._matrix, self._right, self._inverse = matrix, right, inverse
-
-    def __call__(self, points: FloatArray) -> FloatArray:
-        return np.asarray(points - (points @ self._matrix.T - self._right) @ self._inverse.T)
-
-
-def _affine_hull(space: CompiledSpace) -> _AffineHull | None:
-    """Return the projection on the equations of a space; None if they are too many for a dense inverse."""
+def _affine_hull(space: CompiledSpace) -> Callable[[FloatArray], FloatArray] | None:
+    """Return the projection of points on the equations of a space; None if they are too many for a dense inverse."""
     equal = np.flatnonzero(space.row_lower == space.row_upper)
     if equal.size * space.n_variables > _DENSE_ENTRIES:
         return None
-    return _AffineHull(space.matrix[equal].toarray(), space.row_lower[equal])
+    matrix, right = space.matrix[equal].toarray(), space.row_lower[equal]
+    inverse = la.pinv(matrix)
+    return lambda points: np.asarray(points - (points @ matrix.T - right) @ inverse.T)
 
 
 def _satisfies(space: CompiledSpace, Z: FloatArray) -> npt.NDArray[np.bool_]:
@@ -136,23 +128,17 @@ def _satisfies(space: CompiledSpace, Z: FloatArray) -> npt.NDArray[np.bool_]:
     return np.asarray(~broken.any(axis=1) & (np.clip(Z, space.lower, space.upper) == Z).all(axis=1))
 
 
-class _Quadratic(Highs):
-    """HiGHS maximising ``c . z - |z[columns]|^2``."""
-
-    def set_curvature(self, columns: npt.NDArray[np.intp]) -> None:
-        """Say which variables count in the square."""
-        n = self.space.n_variables
-        diagonal = np.zeros(n)
-        diagonal[columns] = -2.0
-        matrix = sp.csc_array(sp.diags_array(diagonal, format="csc"))
-        matrix.eliminate_zeros()
-        hessian = highspy.HighsHessian()
-        hessian.dim_ = n
-        hessian.format_ = highspy.HessianFormat.kTriangular
-        hessian.start_, hessian.index_, hessian.value_ = matrix.indptr, matrix.indices, matrix.data
-        if self._highs.passHessian(hessian) == highspy.HighsStatus.kError:
-            raise DeclarationError(f"HiGHS refuses a quadratic objective on {self.space!r}.")
-
-    def row_duals(self) -> FloatArray:
-        """The dual variables of the rows at the last answer."""
-        return np.array(self._highs.getSolution().row_dual, dtype=np.float64)
+def _quadratic(space: CompiledSpace, columns: npt.NDArray[np.intp]) -> Highs:
+    """Return HiGHS maximising ``c . z - |z[columns]|^2``."""
+    diagonal = np.zeros(space.n_variables)
+    diagonal[columns] = -2.0
+    matrix = sp.csc_array(sp.diags_array(diagonal, format="csc"))
+    matrix.eliminate_zeros()
+    hessian = highspy.HighsHessian()
+    hessian.dim_ = space.n_variables
+    hessian.format_ = highspy.HessianFormat.kTriangular
+    hessian.start_, hessian.index_, hessian.value_ = matrix.indptr, matrix.indices, matrix.data
+    backend = Highs(space)
+    if backend._highs.passHessian(hessian) == highspy.HighsStatus.kError:
+        raise DeclarationError(f"HiGHS refuses a quadratic objective on {space!r}.")
+    return backend

@@ -54,22 +54,7 @@ def without_dependent(found: Normalized, candidates: IntArray) -> Normalized | N
         const = np.concatenate([shift + weight[:, columns] @ const + weight[:, fixed] @ form.lower[fixed], const])
         matrix = sp.vstack([weight + weight[:, columns] @ matrix, matrix], format="csr")
         names = np.concatenate([earlier, names])
-    reduced = NormalForm(
-        (np.cumsum(left_rows) - 1)[form.row[kept]],
-        (np.cumsum(left) - 1)[form.column[kept]],
-        form.value[kept],
-        form.unit[left_rows],
-        form.row_lower[left_rows],
-        form.row_upper[left_rows],
-        form.lower[left],
-        form.upper[left],
-        form.integer[left],
-        form.rows[left_rows],
-        form.columns[left],
-        np.zeros(np.count_nonzero(left_rows), dtype=np.int64),
-        np.zeros(np.count_nonzero(left), dtype=np.int64),
-        1,
-    )
+    reduced = form.kept(left_rows, left, np.ones(1, dtype=np.bool_))
     return replace(
         found,
         form=reduced,

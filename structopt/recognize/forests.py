@@ -21,8 +21,6 @@ only where all states are integer variables.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
@@ -40,15 +38,10 @@ _UNKNOWN, _STATE, _PAIR = 0, 1, 2
 _MOST_PAIRS = 2_000_000
 
 
-class _Reading(NamedTuple):
-    """A form read as groups on a forest; what belongs to blocks that are none is meaningless."""
-
-    group: IntArray  # of every column, -1 for pair variables
-    n_groups: int
-    first: IntArray  # of every pair that may meet across an edge: its state in the one group ...
-    second: IntArray  # ... and in the other
-    column: IntArray  # and its pair variable, -1 if it has none
-    rules: bool  # whether rows other than marginals were used, so that the rows do not describe the hull
+#: A form read as groups on a forest: the group of every column (-1 for pair variables), the number of groups, of every
+#: pair that may meet across an edge its two states and its pair variable (-1 if it has none), and whether rows other
+#: than marginals were used, so that the rows do not describe the hull. What belongs to other blocks is meaningless.
+_Reading = tuple[IntArray, int, IntArray, IntArray, IntArray, bool]
 
 
 def forest_blocks(form: NormalForm) -> BoolArray:
@@ -61,14 +54,14 @@ def build_forest(form: NormalForm) -> GroupForest:
     """Groups with parents before children, their states, and the pairs of states that may meet across an edge."""
     _, found = _read(form)
     assert found is not None
-    n_groups = found.n_groups
-    a, b = found.group[found.first], found.group[found.second]
+    group, n_groups, first, second, pairs, rules = found
+    a, b = group[first], group[second]
     order, parent = _rooted(a, b, n_groups)
     place = np.empty(n_groups, dtype=np.int64)
     place[order] = np.arange(n_groups)
 
-    states = np.flatnonzero(found.group >= 0)
-    at = place[found.group[states]]
+    states = np.flatnonzero(group >= 0)
+    at = place[group[states]]
     by_group = np.argsort(at, kind="stable")
     column = states[by_group]
     state_ptr = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=n_groups))]).astype(np.int64)
@@ -76,8 +69,8 @@ def build_forest(form: NormalForm) -> GroupForest:
     number[column] = np.arange(column.size) - np.repeat(state_ptr[:-1], np.diff(state_ptr))
 
     above_is_first = parent[place[b]] == place[a]
-    above = number[np.where(above_is_first, found.first, found.second)]
-    below = number[np.where(above_is_first, found.second, found.first)]
+    above = number[np.where(above_is_first, first, second)]
+    below = number[np.where(above_is_first, second, first)]
     child = np.where(above_is_first, place[b], place[a])
     sorted_pairs = np.lexsort((below, above, child))
     pair_ptr = np.concatenate([[0], np.cumsum(np.bincount(child, minlength=n_groups))]).astype(np.int64)
@@ -88,8 +81,8 @@ def build_forest(form: NormalForm) -> GroupForest:
         pair_ptr,
         above[sorted_pairs],
         below[sorted_pairs],
-        found.column[sorted_pairs],
-        not found.rules,
+        pairs[sorted_pairs],
+        not rules,
         bool(form.integer[column].all()),
     )
 
@@ -136,30 +129,29 @@ def _attempt(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
     passed &= np.bincount(form.row_block[~once], minlength=form.n_blocks) > 0
     if not passed.any():
         return passed, None
-    fail = _Failures(form, passed)
 
     kind, owner = _kinds(form, value, once, marginal, clique, follow, product)
-    fail.columns(kind == _UNKNOWN)
-    fail.rows(marginal & (owner < 0))
+    passed[form.column_block[kind == _UNKNOWN]] = False
+    passed[form.row_block[marginal & (owner < 0)]] = False
     state, is_pair = kind == _STATE, kind == _PAIR
-    fail.columns(state & ~form.binary)
+    passed[form.column_block[state & ~form.binary]] = False
     # Rows `once` are over the states of a group, or over all pair variables of an edge.
     members = np.bincount(form.row[is_pair[form.column]], minlength=form.n_rows)
     total = once & (members == plus) & (members > 0)
     once &= ~total
-    fail.columns(np.bincount(form.column[once[form.row]], minlength=form.n_columns) > 1)
+    passed[form.column_block[np.bincount(form.column[once[form.row]], minlength=form.n_columns) > 1]] = False
     # p <= y, where p is a pair variable; other rows of this form are between states.
     link = follow & (plus == 1) & (minus == 1) & (members == 1)
     link &= np.bincount(form.row[is_pair[form.column] & (value > 0)], minlength=form.n_rows) == 1
     follow &= ~link
-    fail.entries((once | clique | follow)[form.row] & is_pair[form.column])
+    passed[form.row_block[form.row[(once | clique | follow)[form.row] & is_pair[form.column]]]] = False
 
     # A pair variable is a member of two marginal rows, or of none, and then a product of two states.
     member = marginal[form.row] & (form.column != owner[form.row])
-    fail.entries(member & ~is_pair[form.column])
-    fail.entries(marginal[form.row] & ~member & is_pair[form.column])
+    passed[form.row_block[form.row[member & ~is_pair[form.column]]]] = False
+    passed[form.row_block[form.row[marginal[form.row] & ~member & is_pair[form.column]]]] = False
     times = np.bincount(form.column[member], minlength=form.n_columns)
-    fail.columns(is_pair & (times != 2) & (times != 0))
+    passed[form.column_block[is_pair & (times != 2) & (times != 0)]] = False
     if not passed.any():
         return passed, None
     pairs, row_a, row_b = _two_rows(form, member & passed[form.row_block[form.row]])
@@ -167,8 +159,8 @@ def _attempt(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
     group = np.full(form.n_columns, -1, dtype=np.int64)
     inside = once[form.row]
     group[form.column[inside]] = form.row[inside]
-    _groups_of_neighbours(form, fail, group, owner, marginal, total, pairs, row_a, row_b)
-    fail.columns(state & (group < 0))
+    _groups_of_neighbours(form, passed, group, owner, marginal, total, pairs, row_a, row_b)
+    passed[form.column_block[state & (group < 0)]] = False
     if not passed.any():
         return passed, None
     kept = passed[form.column_block]
@@ -181,14 +173,14 @@ def _attempt(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
     good = passed[form.column_block[pairs]]
     pairs, row_a, row_b = pairs[good], row_a[good], row_b[good]
     first, second = owner[row_a], owner[row_b]
-    fail.columns_at(pairs[group[first] == group[second]])
-    _check_marginals(form, fail, group, owner, pairs, row_a, row_b)
-    _check_totals(form, fail, group, owner, total, pairs, row_a, row_b)
-    products = _products(form, fail, value, product, link, pairs, first, second)
+    passed[form.column_block[pairs[group[first] == group[second]]]] = False
+    _check_marginals(form, passed, group, owner, pairs, row_a, row_b)
+    _check_totals(form, passed, group, owner, total, pairs, row_a, row_b)
+    products = _products(form, passed, value, product, link, pairs, first, second)
 
     rules = passed[form.row_block]
     clique, follow = clique & rules, follow & rules
-    listed = _with_rules(form, fail, group, n_groups, value, clique, follow, (first, second, pairs), products)
+    listed = _with_rules(form, passed, group, n_groups, value, clique, follow, (first, second, pairs), products)
     if listed is None:
         passed[:] = False
         return passed, None
@@ -207,40 +199,13 @@ def _attempt(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
     if not passed.any():
         return passed, None
     hull = not (clique.any() or follow.any() or products[0].size)
-    return passed, _Reading(group, n_groups, first, second, pairs, not hull)
+    return passed, (group, n_groups, first, second, pairs, not hull)
 
 
 def _as_upper_rows(form: NormalForm) -> tuple[FloatArray, FloatArray]:
     """Entries and right-hand sides with rows ``a z >= b`` written as ``-a z <= -b``."""
     turned = np.isfinite(form.row_lower) & np.isposinf(form.row_upper)
     return np.where(turned[form.row], -form.value, form.value), np.where(turned, -form.row_lower, form.row_upper)
-
-
-class _Failures:
-    """Takes blocks from `passed` by the rows, columns or entries that do not fit."""
-
-    def __init__(self, form: NormalForm, passed: BoolArray) -> None:
-        self._form, self._passed = form, passed
-
-    def rows(self, wrong: BoolArray) -> None:
-        self._passed[self._form.row_block[wrong]] = False
-
-    def rows_at(self, rows: IntArray) -> None:
-        self._passed[self._form.row_block[rows]] = False
-
-    @property
-    def passed_columns(self) -> BoolArray:
-        """Columns of blocks that have not failed."""
-        return self._passed[self._form.column_block]
-
-    def columns(self, wrong: BoolArray) -> None:
-        self._passed[self._form.column_block[wrong]] = False
-
-    def columns_at(self, columns: IntArray) -> None:
-        self._passed[self._form.column_block[columns]] = False
-
-    def entries(self, wrong: BoolArray) -> None:
-        self._passed[self._form.row_block[self._form.row[wrong]]] = False
 
 
 def _kinds(
@@ -299,7 +264,7 @@ def _two_rows(form: NormalForm, member: BoolArray) -> tuple[IntArray, IntArray, 
 
 def _groups_of_neighbours(
     form: NormalForm,
-    fail: _Failures,
+    passed: BoolArray,
     group: IntArray,
     owner: IntArray,
     marginal: BoolArray,
@@ -314,13 +279,13 @@ def _groups_of_neighbours(
     row `total` says it, the pair variables add up to 1, hence so do the states of both sides: they are groups.
     """
     if not pairs.size:
-        fail.rows(total)
+        passed[form.row_block[total]] = False
         return
     n = form.n_rows
     _, edge = components(row_a, row_b, n)
     edge_of = np.full(form.n_columns, -1, dtype=np.int64)
     edge_of[pairs] = edge[row_a]
-    adds_up = _complete_edges(form, fail, total, edge_of, n)
+    adds_up = _complete_edges(form, passed, total, edge_of, n)
     if not (group[owner[np.concatenate([row_a, row_b])]] < 0).any():
         return
     broken, side = signed_components(row_a, row_b, np.ones(row_a.size, dtype=np.bool_), n)
@@ -356,7 +321,9 @@ def _groups_of_neighbours(
         waiting = left
 
 
-def _complete_edges(form: NormalForm, fail: _Failures, total: BoolArray, edge_of: IntArray, n_edges: int) -> BoolArray:
+def _complete_edges(
+    form: NormalForm, passed: BoolArray, total: BoolArray, edge_of: IntArray, n_edges: int
+) -> BoolArray:
     """Edges of which some row `total` has every pair variable once; a row with other columns fails."""
     complete = np.zeros(n_edges, dtype=bool)
     entries = total[form.row]
@@ -368,14 +335,14 @@ def _complete_edges(form: NormalForm, fail: _Failures, total: BoolArray, edge_of
     size = np.bincount(edge_of[edge_of >= 0], minlength=n_edges)
     count = np.bincount(row, minlength=form.n_rows)
     wrong[total & (count != size[np.maximum(last, 0)])] = True
-    fail.rows(wrong)
+    passed[form.row_block[wrong]] = False
     complete[last[total & ~wrong]] = True
     return complete
 
 
 def _check_totals(
     form: NormalForm,
-    fail: _Failures,
+    passed: BoolArray,
     group: IntArray,
     owner: IntArray,
     total: BoolArray,
@@ -392,12 +359,12 @@ def _check_totals(
     wanted = size[group[owner[row_a]]] + size[group[owner[row_b]]]
     partial = np.zeros(form.n_columns, dtype=bool)
     partial[pairs[n_rows[edge[row_a]] != wanted]] = True
-    fail.entries(total[form.row] & partial[form.column])
+    passed[form.row_block[form.row[total[form.row] & partial[form.column]]]] = False
 
 
 def _products(
     form: NormalForm,
-    fail: _Failures,
+    passed: BoolArray,
     value: FloatArray,
     product: BoolArray,
     link: BoolArray,
@@ -424,7 +391,7 @@ def _products(
     own = variable[rows]
     new = low[own] < 0
     low[own[new]], high[own[new]] = ends[new, 0], ends[new, 1]
-    fail.rows_at(rows[(low[own] != ends[:, 0]) | (high[own] != ends[:, 1])])
+    passed[form.row_block[rows[(low[own] != ends[:, 0]) | (high[own] != ends[:, 1])]]] = False
 
     upper = link[form.row]
     pair_of, state_of = np.full(form.n_rows, -1, dtype=np.int64), np.full(form.n_rows, -1, dtype=np.int64)
@@ -432,20 +399,20 @@ def _products(
     state_of[form.row[upper & (value < 0)]] = form.column[upper & (value < 0)]
     rows = np.flatnonzero(link)
     p, y = pair_of[rows], state_of[rows]
-    fail.rows_at(rows[(y != low[p]) & (y != high[p])])
+    passed[form.row_block[rows[(y != low[p]) & (y != high[p])]]] = False
     below_low, below_high, above = (np.zeros(n, dtype=bool) for _ in range(3))
     below_low[p[y == low[p]]] = True
     below_high[p[y == high[p]]] = True
     above[own] = True
     single = (low >= 0) & ~with_marginals
-    fail.columns(single & ~(below_low & below_high & above))
-    columns = np.flatnonzero(single & fail.passed_columns)
+    passed[form.column_block[single & ~(below_low & below_high & above)]] = False
+    columns = np.flatnonzero(single & passed[form.column_block])
     return low[columns], high[columns], columns
 
 
 def _check_marginals(
     form: NormalForm,
-    fail: _Failures,
+    passed: BoolArray,
     group: IntArray,
     owner: IntArray,
     pairs: IntArray,
@@ -459,27 +426,27 @@ def _check_marginals(
     # The edge of a row: all its pair variables lead to the same group.
     target = np.full(form.n_rows, -1, dtype=np.int64)
     target[rows] = group[there]
-    fail.rows(np.isin(np.arange(form.n_rows), rows[target[rows] != group[there]]))
+    passed[form.row_block[np.isin(np.arange(form.n_rows), rows[target[rows] != group[there]])]] = False
     used = np.unique(rows)
     state, edge = owner[used], target[used]
     key = state * n_groups + edge
     unique, count = np.unique(key, return_counts=True)
-    fail.columns_at(unique[count > 1] // n_groups)
+    passed[form.column_block[unique[count > 1] // n_groups]] = False
     # All states of the group, once each.
     size = np.bincount(group[group >= 0], minlength=n_groups)
     edges, rows_of = np.unique(group[unique // n_groups] * n_groups + unique % n_groups, return_counts=True)
     short = edges[rows_of != size[edges // n_groups]] // n_groups
-    fail.columns(np.isin(group, short) & (group >= 0))
+    passed[form.column_block[np.isin(group, short) & (group >= 0)]] = False
     # Two pair variables for one pair of states would count it twice.
     first, second = owner[row_a], owner[row_b]
     code = np.minimum(first, second) * form.n_columns + np.maximum(first, second)
     _, where, count = np.unique(code, return_index=True, return_counts=True)
-    fail.columns_at(pairs[where[count > 1]])
+    passed[form.column_block[pairs[where[count > 1]]]] = False
 
 
 def _with_rules(
     form: NormalForm,
-    fail: _Failures,
+    passed: BoolArray,
     group: IntArray,
     n_groups: int,
     value: FloatArray,
@@ -496,17 +463,17 @@ def _with_rules(
     n = form.n_columns
     first, second, pairs = marginal_pairs
     forbidden = _forbidden_by_cliques(form, group, clique)
-    more = _forbidden_by_followers(form, fail, group, n_groups, value, follow)
+    more = _forbidden_by_followers(form, passed, group, n_groups, value, follow)
     if forbidden is None or more is None:
         return None
     u, v = np.concatenate([forbidden, more], axis=1)
     p_first, p_second, p_column = products
-    fail.columns_at(p_column[group[p_first] == group[p_second]])
+    passed[form.column_block[p_column[group[p_first] == group[p_second]]]] = False
     # The relaxation of rules and products has fractional vertices: only integer states make the program exact.
     touched = np.zeros(form.n_blocks, dtype=bool)
     touched[form.row_block[clique | follow]] = True
     touched[form.column_block[p_column]] = True
-    fail.columns(touched[form.column_block] & (group >= 0) & ~form.integer)
+    passed[form.column_block[touched[form.column_block] & (group >= 0) & ~form.integer]] = False
 
     def ordered(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
         swap = group[x] > group[y]
@@ -521,7 +488,7 @@ def _with_rules(
     wanted = np.concatenate([group[u] * n_groups + group[v], group[p_first] * n_groups + group[p_second]])
     edges = np.setdiff1d(wanted, with_pairs)
     # A product beside marginal rows would be a second variable of its pair.
-    fail.columns_at(p_column[np.isin(group[p_first] * n_groups + group[p_second], with_pairs)])
+    passed[form.column_block[p_column[np.isin(group[p_first] * n_groups + group[p_second], with_pairs)]]] = False
     size = np.bincount(group[group >= 0], minlength=n_groups)
     if int((size[edges // n_groups] * size[edges % n_groups]).sum()) > _MOST_PAIRS:
         return None
@@ -533,7 +500,7 @@ def _with_rules(
     new_first, new_second = np.concatenate([np.zeros((2, 0), dtype=np.int64), *listed], axis=1)
     code, p_code = new_first * n + new_second, p_first * n + p_second
     unique, where = np.unique(p_code, return_index=True)
-    fail.columns_at(np.delete(p_column, where))  # a second variable of the same pair
+    passed[form.column_block[np.delete(p_column, where)]] = False  # a second variable of the same pair
     new_pairs = np.full(new_first.size, -1, dtype=np.int64)
     if unique.size and code.size:
         place = np.minimum(np.searchsorted(unique, code), unique.size - 1)
@@ -545,7 +512,8 @@ def _with_rules(
     # Two groups of which no states may meet leave no label: a solver will name the rows.
     edge = group[first] * n_groups + group[second]
     empty = np.setdiff1d(edge, edge[allowed])
-    fail.columns(np.isin(group, np.concatenate([empty // n_groups, empty % n_groups])) & (group >= 0))
+    without = np.isin(group, np.concatenate([empty // n_groups, empty % n_groups])) & (group >= 0)
+    passed[form.column_block[without]] = False
     # A forbidden product is 0 by its rows, whatever its coefficient: it has no place among the pairs that may meet.
     return first[allowed], second[allowed], pairs[allowed]
 
@@ -568,7 +536,7 @@ def _forbidden_by_cliques(form: NormalForm, group: IntArray, clique: BoolArray) 
 
 
 def _forbidden_by_followers(
-    form: NormalForm, fail: _Failures, group: IntArray, n_groups: int, value: FloatArray, follow: BoolArray
+    form: NormalForm, passed: BoolArray, group: IntArray, n_groups: int, value: FloatArray, follow: BoolArray
 ) -> IntArray | None:
     """Pairs of states that rows ``sum of states <= sum of states of one other group`` forbid; None if too many."""
     entries = follow[form.row]
@@ -579,7 +547,7 @@ def _forbidden_by_followers(
     wrong = np.zeros(form.n_rows, dtype=bool)
     wrong[row[other]] = True
     wrong |= follow & ((owner == source) | (owner < 0) | (source < 0))
-    fail.rows(wrong)
+    passed[form.row_block[wrong]] = False
     rows = np.flatnonzero(follow & ~wrong)
     size = np.bincount(group[group >= 0], minlength=n_groups)
     start = np.concatenate([[0], np.cumsum(size)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from structopt._jit.graphs import topological_order
@@ -11,14 +9,13 @@ from structopt.recognize._kernels import reachable
 from structopt.recognize.classes import row_classes, two_ends
 from structopt.recognize.grouping import BoolArray, IntArray, group_by, pattern, repeated_in_rows
 from structopt.recognize.normalize import NormalForm
-from structopt.recognize.records import Assignment, Flow, Path
+from structopt.recognize.records import Assignment, Path
 from structopt.space.compiled import FloatArray
 
 __all__ = [
     "are_paths",
     "assignment_blocks",
     "build_assignment",
-    "build_flow",
     "build_path",
     "flow_blocks",
     "path_blocks",
@@ -93,11 +90,10 @@ def flow_blocks(form: NormalForm) -> BoolArray:
     return passed
 
 
-def _node_arc(form: NormalForm) -> tuple[IntArray, IntArray, FloatArray, FloatArray, IntArray]:
-    """Tail and head of every column, bounds on the outflow of every node, and the block of every node.
+def _node_arc(form: NormalForm) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
+    """Tail and head of every column, the outflow of every row of an equality network, and the block of every node.
 
     Nodes are the rows, those of one class negated, then one root for each block with a column that lacks an end.
-    A root's outflow balances the others; it is left free here.
     """
     m, n = form.n_rows, form.n_columns
     negated = _classes(form)[1]
@@ -111,42 +107,25 @@ def _node_arc(form: NormalForm) -> tuple[IntArray, IntArray, FloatArray, FloatAr
     root = m + np.cumsum(has_root) - 1
     tail = np.where(tail < 0, root[form.column_block], tail)
     head = np.where(head < 0, root[form.column_block], head)
-    n_roots = int(has_root.sum())
-    low = np.where(negated, -form.row_upper, form.row_lower)
-    high = np.where(negated, -form.row_lower, form.row_upper)
-    supply_lower = np.concatenate([low, np.full(n_roots, -np.inf)])
-    supply_upper = np.concatenate([high, np.full(n_roots, np.inf)])
-    return tail, head, supply_lower, supply_upper, np.concatenate([form.row_block, np.flatnonzero(has_root)])
+    supply = np.where(negated, -form.row_upper, form.row_lower)
+    return tail, head, supply, np.concatenate([form.row_block, np.flatnonzero(has_root)])
 
 
-def build_flow(form: NormalForm) -> Flow:
-    """Arcs, capacities and supplies."""
-    tail, head, low, high, _ = _node_arc(form)
-    return Flow(tail, head, low, high, form.lower, form.upper, low.size - form.n_rows)
-
-
-class _UnitNetwork(NamedTuple):
-    """An equality network: arcs, nodes in topological order, outflow and block of every node."""
-
-    tail: IntArray
-    head: IntArray
-    supply: FloatArray
-    block: IntArray
-    order: IntArray
-    ptr: IntArray
-    arc: IntArray
+#: An equality network: tails and heads of the arcs, outflow and block of every node, nodes in topological order, and
+#: the arcs by tail: pointers and arcs.
+_UnitNetwork = tuple[IntArray, IntArray, FloatArray, IntArray, IntArray, IntArray, IntArray]
 
 
 def _unit_network(form: NormalForm) -> _UnitNetwork:
     if "network" not in form.memo:
-        tail, head, supply, _, block = _node_arc(form)
+        tail, head, supply, block = _node_arc(form)
         m, n = form.n_rows, block.size
         # A root sends what the others of its block receive.
-        total = np.bincount(block[:m], weights=supply[:m], minlength=form.n_blocks)
-        supply = np.concatenate([supply[:m], -total[block[m:]]])
+        total = np.bincount(block[:m], weights=supply, minlength=form.n_blocks)
+        supply = np.concatenate([supply, -total[block[m:]]])
         arc, ptr = group_by(tail, n)
         order = topological_order(ptr, head[arc])
-        form.memo["network"] = _UnitNetwork(tail, head, supply, block, order, ptr, arc)
+        form.memo["network"] = tail, head, supply, block, order, ptr, arc
     network: _UnitNetwork = form.memo["network"]
     return network
 
@@ -165,28 +144,28 @@ def path_blocks(form: NormalForm) -> BoolArray:
     if not passed.any():
         return passed
     inner = form.select(passed)
-    net = _unit_network(inner)
+    _, head, supply, block, order, ptr, arc = _unit_network(inner)
 
     def count(mask: BoolArray) -> IntArray:
-        return np.bincount(net.block[mask], minlength=inner.n_blocks)
+        return np.bincount(block[mask], minlength=inner.n_blocks)
 
-    good = (count(net.supply == 1) == 1) & (count(net.supply == -1) == 1) & (count(np.abs(net.supply) > 1) == 0)
-    cyclic = np.ones(net.block.size, dtype=bool)  # on or behind a cycle
-    cyclic[net.order] = False
-    good[net.block[cyclic]] = False
-    reached = reachable(net.ptr, net.head[net.arc], net.order, net.supply == 1)
-    good[net.block[(net.supply == -1) & ~reached]] = False
+    good = (count(supply == 1) == 1) & (count(supply == -1) == 1) & (count(np.abs(supply) > 1) == 0)
+    cyclic = np.ones(block.size, dtype=bool)  # on or behind a cycle
+    cyclic[order] = False
+    good[block[cyclic]] = False
+    reached = reachable(ptr, head[arc], order, supply == 1)
+    good[block[(supply == -1) & ~reached]] = False
     passed[np.flatnonzero(passed)[~good]] = False
     return passed
 
 
 def build_path(form: NormalForm) -> Path:
     """Arcs by tail, topological order, sources and sinks."""
-    net = _unit_network(form)
-    ends = (np.flatnonzero(net.supply == sign) for sign in (1, -1))
-    sources, sinks = (nodes[group_by(net.block[nodes], form.n_blocks)[0]] for nodes in ends)
-    integer = are_paths(net.tail, net.head, form.integer)
-    return Path(net.tail, net.head, net.order, net.ptr, net.arc, sources, sinks, integer)
+    tail, head, supply, block, order, ptr, arc = _unit_network(form)
+    ends = (np.flatnonzero(supply == sign) for sign in (1, -1))
+    sources, sinks = (nodes[group_by(block[nodes], form.n_blocks)[0]] for nodes in ends)
+    integer = are_paths(tail, head, form.integer)
+    return Path(tail, head, order, ptr, arc, sources, sinks, integer)
 
 
 def are_paths(tail: IntArray, head: IntArray, integer: BoolArray) -> bool:

@@ -31,36 +31,22 @@ _EXACT = 2.0**31
 class NormalForm:
     """Rows with at least two entries over free columns, split into blocks.
 
-    Attributes
-    ----------
-    row, column, value : ndarray, shape (non_zeros,)
-        Entries in row order; `value` is +1 or -1 in the rows marked `unit`.
-    unit : ndarray of bool, shape (n_rows,)
-        Rows whose entries had one magnitude and were divided by it.
-    row_lower, row_upper : ndarray, shape (n_rows,)
-        A side that the column bounds imply is infinite.
-    lower, upper, integer : ndarray, shape (n_columns,)
-    rows, columns : ndarray of int
-        Where the rows and columns were in the declared space.
-    row_block, column_block : ndarray of int
-        The block of every row and column; rows and columns of different blocks never meet.
-    n_blocks : int
-    memo : dict
-        What a test has worked out and the builder of the same form uses again.
+    Rows and columns of different blocks never meet. `memo` holds what a test has worked out and the builder of the same
+    form uses again.
     """
 
-    row: IntArray
+    row: IntArray  # of every entry, in row order
     column: IntArray
-    value: FloatArray
-    unit: BoolArray
-    row_lower: FloatArray
+    value: FloatArray  # +1 or -1 in the rows marked `unit`
+    unit: BoolArray  # rows whose entries had one magnitude and were divided by it
+    row_lower: FloatArray  # a side that the column bounds imply is infinite
     row_upper: FloatArray
     lower: FloatArray
     upper: FloatArray
     integer: BoolArray
-    rows: IntArray
+    rows: IntArray  # where the rows and columns were in the declared space
     columns: IntArray
-    row_block: IntArray
+    row_block: IntArray  # the block of every row and column
     column_block: IntArray
     n_blocks: int
     memo: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -128,9 +114,10 @@ class NormalForm:
 
     def select(self, blocks: BoolArray) -> NormalForm:
         """Only the marked blocks, with rows, columns and blocks renumbered in order."""
-        return self if blocks.all() else self._kept(blocks[self.row_block], blocks[self.column_block], blocks)
+        return self if blocks.all() else self.kept(blocks[self.row_block], blocks[self.column_block], blocks)
 
-    def _kept(self, rows: BoolArray, columns: BoolArray, blocks: BoolArray) -> NormalForm:
+    def kept(self, rows: BoolArray, columns: BoolArray, blocks: BoolArray) -> NormalForm:
+        """Only the marked rows, columns and blocks, renumbered in order."""
         entries = rows[self.row] & columns[self.column]
         new_row, new_column, new_block = (np.cumsum(mask) - 1 for mask in (rows, columns, blocks))
         return NormalForm(
@@ -152,17 +139,9 @@ class NormalForm:
 
 
 class Dependent(NamedTuple):
-    """Columns that are affine functions of the free columns: ``z[columns] = matrix @ z[free] + const``.
+    """Columns that are affine functions of the free columns: ``z[columns] = matrix @ z[free] + const``."""
 
-    Attributes
-    ----------
-    columns : ndarray of int
-        Where they were in the declared space.
-    matrix : csr_array, shape (n_dependent, n_free)
-    const : ndarray, shape (n_dependent,)
-    """
-
-    columns: IntArray
+    columns: IntArray  # where they were in the declared space
     matrix: sp.csr_array
     const: FloatArray
 
@@ -174,28 +153,14 @@ class Dependent(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Normalized:
-    """What `normalize` returns.
+    """What `normalize` returns."""
 
-    Attributes
-    ----------
-    form : NormalForm or None
-        One block; None if the space was found empty.
-    fixed_columns, fixed_values : ndarray
-        Columns that can take one value only and that no row of `form` mentions.
-    tightened : bool
-        Whether bounds of integer rows or columns were rounded inwards.
-    conflict : str
-        Why the space is empty, or "".
-    dependent : Dependent, optional
-        Columns that follow from the columns of `form` by rows that are no longer in `form`.
-    """
-
-    form: NormalForm | None
-    fixed_columns: IntArray
+    form: NormalForm | None  # one block; None if the space was found empty
+    fixed_columns: IntArray  # columns that can take one value only and that no row of `form` mentions
     fixed_values: FloatArray
-    tightened: bool
-    conflict: str = ""
-    dependent: Dependent | None = None
+    tightened: bool  # whether bounds of integer rows or columns were rounded inwards
+    conflict: str = ""  # why the space is empty
+    dependent: Dependent | None = None  # columns that follow from those of `form` by rows that are no longer in it
 
 
 def is_whole(x: FloatArray) -> BoolArray:

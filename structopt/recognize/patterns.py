@@ -32,6 +32,7 @@ __all__ = [
     "closure_arcs",
     "closure_blocks",
     "closure_rows",
+    "forest_order",
     "pairwise_blocks",
     "simplices_blocks",
 ]
@@ -105,18 +106,17 @@ def closure_blocks(form: NormalForm) -> BoolArray:
 
 
 def build_closure(form: NormalForm) -> Closure:
-    """Arcs, and the forest if it is one."""
+    """Arcs of the rows."""
     child, parent = closure_arcs(form, np.ones(form.n_rows, dtype=bool))
-    order, parents = _forest(child, parent, form.n_columns)
-    return Closure(child, parent, order, parents, bool(form.integer.all()))
+    return Closure(child, parent, bool(form.integer.all()))
 
 
-def _forest(child: IntArray, parent: IntArray, n: int) -> tuple[IntArray | None, IntArray | None]:
+def forest_order(child: IntArray, parent: IntArray, n: int) -> tuple[IntArray, IntArray] | None:
     """Nodes parents first and the parents' positions, or None if a node has two parents or there is a cycle."""
     above = np.full(n + 1, n, dtype=np.int64)  # node n stands above all roots
     above[child] = parent
     if (above[child] != parent).any():
-        return None, None
+        return None
     # Pointer doubling: after k rounds `reach` is the ancestor 2^k levels up and `depth` the levels passed.
     depth, reach = (above != n).astype(np.int64), above.copy()
     for _ in range(int(n).bit_length() + 1):
@@ -125,7 +125,7 @@ def _forest(child: IntArray, parent: IntArray, n: int) -> tuple[IntArray | None,
         depth += depth[reach]
         reach = reach[reach]
     else:
-        return None, None
+        return None
     order, _ = group_by(depth[:n], n)
     position = np.full(n + 1, -1, dtype=np.int64)
     position[order] = np.arange(n)

@@ -74,7 +74,7 @@ def recognize(space: CompiledSpace) -> Structure:
     >>> structure.kind, structure.oracle, structure.integral, structure.totally_unimodular
     ('closure', 'forest dynamic program', True, True)
     >>> structure.record
-    Closure(child=[1, 2], parent=[0, 0], forest_order=[0, 1, 2], forest_parent=[-1, 0, 0], integer=True)
+    Closure(child=[1, 2], parent=[0, 0], integer=True)
     """
     if space.separations:
         nothing = np.zeros(0, dtype=np.int64)
@@ -111,14 +111,6 @@ def recognize_paths(space: CompiledSpace) -> Structure | None:
     """The structure of paths, also of a space that `recognize` gives another kind; None where it has none.
 
     Walks between cells that have at most one way between them are groups in a chain, and paths as well.
-
-    Parameters
-    ----------
-    space : CompiledSpace
-
-    Returns
-    -------
-    Structure or None
     """
     found = None if space.separations else normalize(space)
     if found is None or found.form is None:
@@ -189,7 +181,6 @@ def _whole(space: CompiledSpace, found: Normalized, kind: _Kind, form: NormalFor
 
 
 def _flow(space: CompiledSpace, found: Normalized, form: NormalForm) -> Structure:
-    record = networks.build_flow(form)
     whole = form.whole_rows.all() and form.whole_columns.all()
     tail = (
         "bounds and supplies are integral, so every vertex is"
@@ -200,7 +191,7 @@ def _flow(space: CompiledSpace, found: Normalized, form: NormalForm) -> Structur
         f"{form.n_rows} conservation rows and {form.n_columns} arcs: at most two entries +-1 a column, which become "
         f"one tail and one head after negating some rows (Heller-Tompkins); {tail}"
     )
-    return _structure("flow", reason, space, found, form, record, (), form)
+    return _structure("flow", reason, space, found, form, None, (), form)
 
 
 def _general(
@@ -247,7 +238,7 @@ def _why(name: str, record: Record, form: NormalForm) -> str:
     """What was found and why the oracle is exact."""
     n, m = form.n_columns, form.n_rows
     if isinstance(record, Closure):
-        shape = "a DAG or digraph" if record.forest_order is None else "a forest"
+        shape = "a DAG or digraph" if patterns.forest_order(record.child, record.parent, n) is None else "a forest"
         return (
             f"{n} columns in [0, 1] and {record.child.size} rows y_child <= y_parent on {shape}: the transpose "
             "is a network matrix, so every vertex is integral"

@@ -35,7 +35,6 @@ __all__ = [
     "Box",
     "Cardinality",
     "Closure",
-    "Flow",
     "GroupForest",
     "LeafSets",
     "Leaves",
@@ -153,9 +152,6 @@ class Closure(Record):
     ----------
     child, parent : ndarray of int, shape (n_arcs,)
         Columns that each arc joins.
-    forest_order, forest_parent : ndarray of int or None
-        All nodes with parents first, and the position in `forest_order` of the parent of each listed node (-1 at
-        roots). Both are None if a node has several parents or the arcs have a cycle, or if they are not known.
     integer : bool
         Whether all columns are integer variables. Labels of other columns may be fractional.
 
@@ -166,13 +162,11 @@ class Closure(Record):
     >>> y = space.binary("y", 3)
     >>> space.subject_to(y[1:] <= y[0])
     >>> space.structure.record
-    Closure(child=[1, 2], parent=[0, 0], forest_order=[0, 1, 2], forest_parent=[-1, 0, 0], integer=True)
+    Closure(child=[1, 2], parent=[0, 0], integer=True)
     """
 
     child: IntArray
     parent: IntArray
-    forest_order: IntArray | None
-    forest_parent: IntArray | None
     integer: bool = True
 
 
@@ -288,43 +282,6 @@ class Path(Record):
     sources: IntArray
     sinks: IntArray
     integer: bool
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Flow(Record):
-    """Flow on arcs ``tail -> head`` with ``lower <= flow <= upper`` and bounds on the net outflow of every node.
-
-    No algorithm solves this record: the relaxation is integral, and a solver finds the flow.
-
-    Attributes
-    ----------
-    tail, head : ndarray of int, shape (n_variables,)
-        Nodes that each column, which is an arc, joins.
-    supply_lower, supply_upper : ndarray, shape (n_nodes,)
-        Bounds on the net outflow of each node.
-    lower, upper : ndarray, shape (n_variables,)
-        Bounds on the flow of each arc.
-    n_roots : int
-        The last `n_roots` nodes stand for the ends that a column with one entry lacks; their outflow is free. A column
-        in no row is a loop there.
-
-    Examples
-    --------
-    >>> import structopt as so
-    >>> space = so.LabelSpace()
-    >>> y = space.integer("y", 3, 0, 2)
-    >>> space.subject_to(y[0] + y[1] <= 2, y[1] == y[2])
-    >>> type(space.structure.record).__name__
-    'Flow'
-    """
-
-    tail: IntArray
-    head: IntArray
-    supply_lower: FloatArray
-    supply_upper: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    n_roots: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from structopt.recognize.grouping import IntArray
 from structopt.recognize.normalize import Dependent, NormalForm
+from structopt.recognize.patterns import forest_order
 from structopt.recognize.records import Box, Closure, GroupForest, Pairwise, Record
 from structopt.recognize.unimodular import prove_totally_unimodular
 from structopt.space.compiled import FloatArray
@@ -46,7 +47,7 @@ class Structure:
     reason : str
         Why the structure is exact, or why none was found.
     record : Record or None
-        The index arrays of this kind. None for "product" and "general".
+        The index arrays of this kind. None for "product", "flow" and "general".
     columns : ndarray of int
         The free columns, in the numbering that `record` uses: solve with ``c[columns]``, write ``z[columns]``.
     fixed_columns, fixed_values : ndarray
@@ -113,7 +114,8 @@ class Structure:
     def oracle(self) -> str:
         """The fastest exact oracle that is known: a combinatorial one by name, else "lp" or "mip" (a solver)."""
         if isinstance(self.record, Closure):
-            return "min cut" if self.record.forest_order is None else "forest dynamic program"
+            forest = forest_order(self.record.child, self.record.parent, self.columns.size)
+            return "min cut" if forest is None else "forest dynamic program"
         if isinstance(self.record, Pairwise):
             exact = self.record.integer and not self.record.forest
             return "persistency" if exact else "roof duality"

@@ -10,8 +10,6 @@ vertices are integral. By induction from the leaves the value of a subtree is t 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
@@ -24,17 +22,11 @@ from structopt.recognize.records import Tree
 __all__ = ["build_tree", "tree_blocks"]
 
 
-class _Reading(NamedTuple):
-    """A form read as trees, whether it is one or not. Node n + b is the virtual root of block b."""
-
-    child: IntArray  # of the rows z_child <= z_parent
-    parent: IntArray
-    owner: IntArray  # (node, child) of every child entry of a cover row
-    member: IntArray
-    top: IntArray  # columns of the rows "sum of tops >= 1"
-    edge: IntArray  # the lower end of every edge
-    above: IntArray  # the node above every column, -1 if no root leads to it
-    order: IntArray  # columns and virtual roots, parents first
+#: A form read as trees, whether it is one or not; node n + b is the virtual root of block b. Child and parent of the
+#: rows ``z_child <= z_parent``; node and child of every child entry of a cover row; columns of the rows
+#: ``sum of tops >= 1``; the lower end of every edge; the node above every column, -1 if no root leads to it; columns
+#: and virtual roots, parents first.
+_Reading = tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]
 
 
 def tree_blocks(form: NormalForm) -> BoolArray:
@@ -45,40 +37,39 @@ def tree_blocks(form: NormalForm) -> BoolArray:
     passed &= np.bincount(form.row_block[tops], minlength=form.n_blocks) == 1
     if not passed.any():
         return passed
-    tree = _read(form)
-    above = tree.above
+    child, parent, owner, member, top, edge, above, _ = _read(form)
 
     # A tree: every column reached from its virtual root, and as many edges as columns.
     passed[form.column_block[above < 0]] = False
-    count = np.bincount(form.column_block[tree.edge], minlength=form.n_blocks)
+    count = np.bincount(form.column_block[edge], minlength=form.n_blocks)
     passed &= count == np.bincount(form.column_block, minlength=form.n_blocks)
 
     # A node with several children has one cover row, which holds just them: the edges of a second row would have
     # been too many. Tops hang from the virtual root.
     children = np.bincount(above[above >= 0], minlength=n + form.n_blocks)
-    passed[form.column_block[tree.member[above[tree.member] != tree.owner]]] = False
-    covered = np.bincount(tree.owner, minlength=n)
+    passed[form.column_block[member[above[member] != owner]]] = False
+    covered = np.bincount(owner, minlength=n)
     passed[form.column_block[covered != np.where(children[:n] >= 2, children[:n], 0)]] = False
-    passed[form.column_block[tree.top[above[tree.top] < n]]] = False
+    passed[form.column_block[top[above[top] < n]]] = False
 
     # Arcs: every column below another has its arc; an only child also has the reverse one.
     below = np.flatnonzero((above >= 0) & (above < n))
     only = below[children[above[below]] == 1]
     want = pattern(np.concatenate([below, above[only]]), np.concatenate([above[below], only]), n, n)
-    passed[form.column_block[differing_rows(pattern(tree.child, tree.parent, n, n), want)]] = False
+    passed[form.column_block[differing_rows(pattern(child, parent, n, n), want)]] = False
     return passed
 
 
 def build_tree(form: NormalForm) -> Tree:
     """Nodes with parents before children, one virtual root for each block."""
     n = form.n_columns
-    tree = _read(form)
+    *_, above, order = _read(form)
     position = np.full(n + form.n_blocks, -1, dtype=np.int64)
-    position[tree.order] = np.arange(tree.order.size)
-    real = tree.order < n
-    parent = np.full(tree.order.size, -1, dtype=np.int64)
-    parent[real] = position[tree.above[tree.order[real]]]
-    return Tree(np.where(real, tree.order, -1), parent, bool(form.integer.all()))
+    position[order] = np.arange(order.size)
+    real = order < n
+    parent = np.full(order.size, -1, dtype=np.int64)
+    parent[real] = position[above[order[real]]]
+    return Tree(np.where(real, order, -1), parent, bool(form.integer.all()))
 
 
 def _read(form: NormalForm) -> _Reading:
@@ -97,7 +88,7 @@ def _read(form: NormalForm) -> _Reading:
     a = np.concatenate([n + form.column_block[top], owner, mutual.row])
     b = np.concatenate([top, member, mutual.col])
     above, order = _search(a, b, n, n + form.n_blocks, np.unique(form.row_block[tops]))
-    form.memo["tree"] = _Reading(child, parent, owner, member, top, b, above, order)
+    form.memo["tree"] = child, parent, owner, member, top, b, above, order
     return _read(form)
 
 

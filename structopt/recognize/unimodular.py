@@ -5,8 +5,6 @@ A totally unimodular matrix with integral row and column bounds has only integra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -34,20 +32,15 @@ def prove_totally_unimodular(matrix: sp.csr_array) -> str | None:
     divided, magnitude = unit_rows(matrix)
     if not magnitude.all():
         return None
-    rest = _Entries(
-        np.repeat(np.arange(divided.shape[0]), np.diff(divided.indptr)),
-        divided.indices.astype(np.int64),
-        divided.data,
-        *divided.shape,
-    )
+    rest = divided
     proofs: set[str] = set()
     reduced = False
-    while rest.value.size:
+    while rest.nnz:
         rest = _unproved_blocks(rest, proofs)
-        if rest.value.size == 0:
+        if rest.nnz == 0:
             break
-        smaller = _drop_repeated(_drop_repeated(_peel(rest)).transpose()).transpose()
-        if smaller.value.size == rest.value.size:
+        smaller = _drop_repeated(_drop_repeated(_peel(rest)).T.tocsr()).T.tocsr()
+        if smaller.nnz == rest.nnz:
             return None
         rest, reduced = smaller, True
     if not proofs:
@@ -56,25 +49,18 @@ def prove_totally_unimodular(matrix: sp.csr_array) -> str | None:
     return f"every block is {' or '.join(sorted(proofs))}{after}"
 
 
-@dataclass(frozen=True, eq=False)
-class _Entries:
-    """Entries of a +-1 matrix, by row and then by column."""
+def _entries(matrix: sp.csr_array) -> tuple[IntArray, IntArray, FloatArray]:
+    """Rows, columns and values of the entries of a +-1 matrix, by row and then by column."""
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return row, matrix.indices.astype(np.int64), matrix.data
 
-    row: IntArray
-    column: IntArray
-    value: FloatArray
-    n_rows: int
-    n_columns: int
 
-    def transpose(self) -> _Entries:
-        order, _ = group_by(self.column, self.n_columns)
-        return _Entries(self.column[order], self.row[order], self.value[order], self.n_columns, self.n_rows)
-
-    def compress(self, keep: BoolArray) -> _Entries:
-        """Only the marked entries, lines without entries removed, the order of lines kept."""
-        row, n_rows = _renumber(self.row[keep], self.n_rows)
-        column, n_columns = _renumber(self.column[keep], self.n_columns)
-        return _Entries(row, column, self.value[keep], n_rows, n_columns)
+def _compressed(matrix: sp.csr_array, keep: BoolArray) -> sp.csr_array:
+    """Only the marked entries, lines without entries removed, the order of lines kept."""
+    row, column, value = _entries(matrix)
+    row, n_rows = _renumber(row[keep], matrix.shape[0])
+    column, n_columns = _renumber(column[keep], matrix.shape[1])
+    return sp.csr_array((value[keep], (row, column)), shape=(n_rows, n_columns))
 
 
 def _renumber(line: IntArray, n: int) -> tuple[IntArray, int]:
@@ -84,12 +70,13 @@ def _renumber(line: IntArray, n: int) -> tuple[IntArray, int]:
     return number[line], int(used.sum())
 
 
-def _unproved_blocks(entries: _Entries, proofs: set[str]) -> _Entries:
+def _unproved_blocks(matrix: sp.csr_array, proofs: set[str]) -> sp.csr_array:
     """The blocks that pass none of the four direct tests; the names of the tests that helped go to `proofs`."""
-    m, size = entries.n_rows, entries.n_rows + entries.n_columns
-    _, label = components(entries.row, entries.column + m, size)
+    m, size = matrix.shape[0], sum(matrix.shape)
+    row, column, _ = _entries(matrix)
+    _, label = components(row, column + m, size)
     row_label, column_label = label[:m], label[m:]
-    block = row_label[entries.row]
+    block = row_label[row]
     proved = np.zeros(size, dtype=bool)  # by block
 
     def record(name: str, failing_blocks: IntArray) -> None:
@@ -100,76 +87,79 @@ def _unproved_blocks(entries: _Entries, proofs: set[str]) -> _Entries:
             proofs.add(name)
             proved[block[new]] = True
 
-    record(_NETWORK, block[_fails_network(entries)])
+    record(_NETWORK, block[_fails_network(matrix)])
     if not proved[block].all():
-        flipped = entries.transpose()
-        flipped_block = column_label[flipped.row]
+        flipped = matrix.T.tocsr()
+        flipped_block = column_label[_entries(flipped)[0]]
         record(_TRANSPOSE, flipped_block[_fails_network(flipped)])
         if not proved[block].all():
-            record(_ROW_INTERVALS, block[_fails_intervals(entries, column_label)])
+            record(_ROW_INTERVALS, block[_fails_intervals(matrix, column_label)])
             record(_COLUMN_INTERVALS, flipped_block[_fails_intervals(flipped, row_label)])
-    return entries.compress(~proved[block])
+    return _compressed(matrix, ~proved[block])
 
 
-def _fails_network(entries: _Entries) -> BoolArray:
+def _fails_network(matrix: sp.csr_array) -> BoolArray:
     """Entries whose column has more than two entries, or whose row contradicts itself."""
-    crowded = np.bincount(entries.column, minlength=entries.n_columns)[entries.column] > 2
-    odd, _ = row_classes(entries.row, entries.column, entries.value, entries.n_rows, entries.n_columns)
-    return np.asarray(crowded | odd[entries.row])
+    row, column, value = _entries(matrix)
+    crowded = np.bincount(column, minlength=matrix.shape[1])[column] > 2
+    odd, _ = row_classes(row, column, value, *matrix.shape)
+    return np.asarray(crowded | odd[row])
 
 
-def _fails_intervals(entries: _Entries, column_label: IntArray) -> BoolArray:
+def _fails_intervals(matrix: sp.csr_array, column_label: IntArray) -> BoolArray:
     """Entries of rows with both signs, or with a gap between their columns.
 
     A row may have either sign, because negating it changes nothing. Columns of other blocks do not make a gap.
     """
-    position = np.empty(entries.n_columns, dtype=np.int64)
-    position[group_by(column_label, entries.n_rows + entries.n_columns)[0]] = np.arange(entries.n_columns)
-    place = position[entries.column]  # ascending within a row: its columns are of one block
-    starts = np.flatnonzero(np.diff(entries.row, prepend=-1))
-    ends = np.append(starts[1:], entries.row.size) - 1
-    total = np.add.reduceat(entries.value, starts)
+    row, column, value = _entries(matrix)
+    position = np.empty(matrix.shape[1], dtype=np.int64)
+    position[group_by(column_label, sum(matrix.shape))[0]] = np.arange(matrix.shape[1])
+    place = position[column]  # ascending within a row: its columns are of one block
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    ends = np.append(starts[1:], row.size) - 1
+    total = np.add.reduceat(value, starts)
     count = ends - starts + 1
-    bad = np.zeros(entries.n_rows, dtype=bool)
-    bad[entries.row[starts]] = (np.abs(total) != count) | (place[ends] - place[starts] + 1 != count)
-    return np.asarray(bad[entries.row])
+    bad = np.zeros(matrix.shape[0], dtype=bool)
+    bad[row[starts]] = (np.abs(total) != count) | (place[ends] - place[starts] + 1 != count)
+    return np.asarray(bad[row])
 
 
-def _peel(entries: _Entries) -> _Entries:
+def _peel(matrix: sp.csr_array) -> sp.csr_array:
     """Remove rows and columns with at most one entry until none is left."""
-    m, size = entries.n_rows, entries.n_rows + entries.n_columns
-    tails = np.concatenate([entries.row, entries.column + m])
-    heads = np.concatenate([entries.column + m, entries.row])
-    order, ptr = group_by(tails, size)
+    m = matrix.shape[0]
+    row, column, _ = _entries(matrix)
+    tails, heads = np.concatenate([row, column + m]), np.concatenate([column + m, row])
+    order, ptr = group_by(tails, sum(matrix.shape))
     alive = peel(ptr, heads[order])
-    return entries.compress(alive[entries.row] & alive[entries.column + m])
+    return _compressed(matrix, alive[row] & alive[column + m])
 
 
-def _drop_repeated(entries: _Entries) -> _Entries:
+def _drop_repeated(matrix: sp.csr_array) -> sp.csr_array:
     """Remove rows that equal an earlier one up to sign: found by a hash, confirmed entry by entry."""
-    if entries.value.size == 0:
-        return entries
-    starts = np.flatnonzero(np.diff(entries.row, prepend=-1))
-    count = np.diff(np.append(starts, entries.row.size))
-    rows = entries.row[starts]  # after compress every row has entries
-    sign = np.zeros(entries.n_rows)
-    sign[rows] = entries.value[starts]
-    oriented = entries.value * sign[entries.row]
-    weight = np.random.default_rng(0).integers(1, 2**62, size=entries.n_columns, dtype=np.int64)
-    signed = np.where(oriented > 0, weight[entries.column], ~weight[entries.column])
+    if matrix.nnz == 0:
+        return matrix
+    row, column, value = _entries(matrix)
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    count = np.diff(np.append(starts, row.size))
+    rows = row[starts]  # after `_compressed` every row has entries
+    sign = np.zeros(matrix.shape[0])
+    sign[rows] = value[starts]
+    oriented = value * sign[row]
+    weight = np.random.default_rng(0).integers(1, 2**62, size=matrix.shape[1], dtype=np.int64)
+    signed = np.where(oriented > 0, weight[column], ~weight[column])
     key = np.add.reduceat(signed, starts)  # wraps around, which a hash may
     order = np.lexsort((count, key))
     same = (key[order][1:] == key[order][:-1]) & (count[order][1:] == count[order][:-1])
     later, earlier = order[1:][same], order[:-1][same]
     if later.size == 0:
-        return entries
+        return matrix
     # Compare the candidates' entries side by side.
     lengths = count[later]
     ends = np.cumsum(lengths)
     offset = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
     a, b = np.repeat(starts[later], lengths) + offset, np.repeat(starts[earlier], lengths) + offset
-    differs = (entries.column[a] != entries.column[b]) | (oriented[a] != oriented[b])
+    differs = (column[a] != column[b]) | (oriented[a] != oriented[b])
     equal = ~np.logical_or.reduceat(differs, ends - lengths)
-    drop = np.zeros(entries.n_rows, dtype=bool)
+    drop = np.zeros(matrix.shape[0], dtype=bool)
     drop[rows[later[equal]]] = True
-    return entries.compress(~drop[entries.row])
+    return _compressed(matrix, ~drop[row])

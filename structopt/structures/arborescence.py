@@ -14,7 +14,7 @@ from structopt._jit import IntArray, kernel
 from structopt._jit.threads import in_threads
 from structopt.algorithms import arborescence as kernels
 from structopt.algorithms.base import Algorithm, Optimum, RowAlgorithm, Solutions
-from structopt.algorithms.directed_cuts import rooted_cuts_below
+from structopt.algorithms.cuts import rooted_cuts_below
 from structopt.algorithms.question import Question, per_question
 from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace

@@ -516,8 +516,7 @@ def _record(hierarchy: Hierarchy, kind: str, large: bool) -> Record | None:
     if kind == "leaf":
         return Leaves(h.closure.indptr, h.closure.indices)
     if kind == "closure":
-        forest = (np.arange(n), h.parent_of) if h.is_tree else (None, None)
-        return Closure(h.child, h.parent, *forest)
+        return Closure(h.child, h.parent)
     if h.is_tree:
         return Tree(np.arange(-1, n), np.append(-1, h.parent_of + 1))
     return LeafSets(h.child, h.parent) if large else None

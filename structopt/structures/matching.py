@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from structopt._jit import IntArray
-from structopt.algorithms.odd_cuts import odd_cuts_below
+from structopt.algorithms.cuts import odd_cuts_below
 from structopt.checks import checked, floats, integers, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from structopt._jit import IntArray
-from structopt.algorithms.global_cuts import components, cuts_below
+from structopt.algorithms.cuts import rooted_cuts_below
 from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared
@@ -79,12 +80,12 @@ class Subtours:
         return (sp.csr_array(rows[violated]), -np.inf, upper[violated]) if violated.any() else None
 
     def _sides(self, weights: FloatArray) -> npt.NDArray[np.bool_]:
-        n_parts, part = components(weights, _TOLERANCE)
+        n_parts, part = connected_components(sp.csr_array(weights > _TOLERANCE), directed=False)
         if n_parts > 1:
             return np.asarray(part == np.arange(n_parts)[:, None])
         if (weights == np.rint(weights)).all():
             return np.zeros((0, self.nodes), dtype=np.bool_)
-        return np.asarray(cuts_below(weights, 2.0 - _TOLERANCE))
+        return np.asarray(rooted_cuts_below(weights, 2.0 - _TOLERANCE))
 
 
 class Tour(Model):

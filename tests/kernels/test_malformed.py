@@ -23,7 +23,6 @@ from structopt.algorithms.closure import ClosureGraph
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.algorithms.segments import viterbi as segments
 from structopt.errors import DeclarationError, StructoptError
-from structopt.hierarchy import sweeps as dag
 
 RNG = np.random.default_rng(0)
 
@@ -53,8 +52,7 @@ def graph_batch(**given: Any) -> Any:
 
 def graph_front(**given: Any) -> Any:
     made = PairwiseGraph(3, [0, 1], [1, 2])
-    arguments = given["h"], given["hp"], 1.0, given["g"], given["gp"], 0.0
-    return made.front(*arguments)
+    return made.front_batch(given["h"], given["hp"], [1.0] * 2, given["g"], [0.0] * 2, g_pair=given["gp"])
 
 
 def graph_products(**given: Any) -> Any:
@@ -120,10 +118,7 @@ ENTRIES = {
     "arborescence": Entry(arborescence.arborescence, {"W": r(4, 4)}),
     "arborescence, projective": Entry(lambda W: arborescence.arborescence(W, True, True), {"W": r(4, 4)}),
     "arborescence_batch": Entry(arborescence.arborescence_batch, {"W": r(25), "sizes": [3, 4]}, ("sizes",)),
-    "arborescence.k_best": Entry(
-        lambda **g: arborescence.k_best(g["W"], 2, forbid=g["forbid"]), {"W": r(4, 4), "forbid": [[0, 0, 0]]},
-        ("forbid",),
-    ),
+    "arborescence.k_best": Entry(lambda W: arborescence.k_best(W, 2), {"W": r(4, 4)}),
     "CardinalityAlgorithm": Entry(
         lambda **g: CardinalityAlgorithm(3, **g).maximize(np.array([1.0, 3.0, 2.0]))[:2],
         {"ptr": [0, 3], "columns": [2, 1, 0], "lower": [0], "upper": [1]},
@@ -134,7 +129,7 @@ ENTRIES = {
         graph_exact, {"i": [0, 1], "j": [1, 2], "unary": r(3), "pair": r(2)}, ("i", "j")
     ),
     "PairwiseGraph, batches": Entry(graph_batch, {"U": r(2, 3), "P": r(2, 2)}),
-    "PairwiseGraph.front": Entry(graph_front, {"h": r(3), "hp": r(2), "g": r(3), "gp": r(2)}),
+    "PairwiseGraph.front_batch": Entry(graph_front, {"h": r(2, 3), "hp": r(2, 2), "g": r(2, 3), "gp": r(2, 2)}),
     "PairwiseGraph, products": Entry(
         graph_products, {"U": r(2, 3), "p": r(2), "const": r(2), "G": r(2, 3), "gc": r(2)}
     ),
@@ -146,15 +141,6 @@ ENTRIES = {
     ),
     "records.Tree": Entry(tree, {"column": [0, 1, 2, 3, 4], "parent": TREE}, ("column", "parent")),
     "records.Leaves": Entry(leaves, {"ptr": [0, 3, 6, 8], "column": [0, 1, 3, 0, 1, 4, 0, 2]}, ("ptr", "column")),
-    "dag.topological_order": Entry(
-        lambda **g: dag.topological_order(3, g["parent"], g["child"]), {"parent": [2, 0], "child": [0, 1]},
-        ("parent", "child"),
-    ),
-    "dag.levels": Entry(dag.levels, {"up_ptr": [0, 0, 1, 3], "up": [0, 0, 1]}, ("up_ptr", "up")),
-    "dag.ancestor_sets": Entry(
-        dag.ancestor_sets, {"ptr": [0, 1, 2], "member": [2, 1], "up_ptr": [0, 0, 1, 2], "up": [0, 1]},
-        ("ptr", "member", "up_ptr", "up"),
-    ),
     "Hierarchy.ancestor_rows": Entry(ancestors, {"ptr": [0, 1, 2], "member": [2, 1]}, ("ptr", "member")),
     "StructuredRisk": Entry(
         products, {"rows": r(4, 2), "Y": RNG.integers(0, 2, (4, 3))}

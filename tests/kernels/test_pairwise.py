@@ -80,17 +80,6 @@ def test_relaxation_is_the_stated_optimum(model):
 
 
 @settings(max_examples=40, deadline=None)
-@given(models())
-def test_without_fewest_halves_only_common_values_are_decided(model):
-    graph, unary, pair = model
-    y, _, value = graph.solve(unary, pair, fewest_halves=False)
-    Y, values = grid_values(graph, (0.0, 0.5, 1.0), unary, pair)
-    assert value == values.max()
-    optima = Y[values == values.max()]
-    assert_array_equal(y, np.where((optima == 1).all(0), 1.0, np.where((optima == 0).all(0), 0.0, 0.5)))
-
-
-@settings(max_examples=40, deadline=None)
 @given(models(max_labels=8))
 def test_exact_is_the_smallest_best_label(model):
     graph, unary, pair = model
@@ -125,7 +114,6 @@ def test_examples_of_the_specification():
     assert four.solve_exact(unary, pair)[1:] == (3.5, True)
 
     unary, pair = [2, -1, 0.5], [1.5, -1, 0.5]
-    assert triangle.solve(unary, pair, fewest_halves=False)[0].tolist() == [1, 1, 0.5]
     y, _, value = triangle.solve(unary, pair)
     assert (y.tolist(), value) == ([1, 1, 0], 2.5)
 
@@ -134,7 +122,6 @@ def test_zero_objective():
     graph = full(5)
     zeros = np.zeros(5), np.zeros(10)
     assert graph.solve(*zeros)[0].tolist() == [0] * 5
-    assert graph.solve(*zeros, fewest_halves=False)[0].tolist() == [0.5] * 5
     assert graph.solve_exact(*zeros)[0].tolist() == [0] * 5
 
 
@@ -153,9 +140,8 @@ def test_warm_answers_are_the_cold_answers(coupling, integral):
         u, c = scale * unary, scale * (np.abs(pair) if step % 7 == 3 else pair)
         if integral:
             u, c = np.rint(u), np.rint(c)
-        fewest = step % 3 > 0
-        warm = graph.solve(u, c, fewest, state, index=1)
-        cold = graph.solve(u, c, fewest_halves=fewest)
+        warm = graph.solve(u, c, state, index=1)
+        cold = graph.solve(u, c)
         for a, b in zip(warm, cold, strict=True):
             assert_array_equal(a, b)
     assert not state.flow[0].any()
@@ -265,17 +251,23 @@ def test_branching_finds_the_best_label(n, coupling, integral):
         assert value == pytest.approx(unary @ y + pair @ (y[graph.i] * y[graph.j]), rel=1e-12)
 
 
-def test_node_limit_gives_an_incumbent_below_the_bound():
+def test_a_search_that_stops_gives_an_incumbent_below_the_bound():
     rng = np.random.default_rng(0)
-    graph = full(40)
+    graph = full(60)
     unary, pair = random_costs(rng, graph)
-    y, value, proved = graph.solve_exact(unary, pair, node_limit=3)
+    y, value, proved = graph.solve_exact(unary, pair)
     assert not proved
     assert set(y.tolist()) <= {0.0, 1.0}
     assert 0 < value <= graph.solve(unary, pair)[2]
-    y, value, proved = graph.solve_exact(unary, 0.02 * pair, node_limit=50)
+    y, value, proved = graph.solve_exact(unary, 0.02 * pair)
     assert proved
     assert value <= graph.solve(unary, 0.02 * pair)[2] * (1 + 1e-12)
+
+
+def front(graph, h_unary, h_pair, g_unary, g_pair=None):
+    pairs = None if g_pair is None else [g_pair]
+    _, Y, h, g = graph.front_batch([h_unary], [h_pair], [0.0], [g_unary], [0.0], g_pair=pairs)
+    return Y, h, g
 
 
 @pytest.mark.parametrize("n", [9, 11])
@@ -290,18 +282,24 @@ def test_enumeration_across_blocks(n):
     assert_array_equal(y, Y[np.argmax(h)])
     y = graph.best_product_batch(h_unary[None], h_pair, [1.0], g_unary[None], [0.0])[0]
     assert_array_equal(y[0], Y[np.argmax((1 + h) * g)])
-    _, fh, fg = graph.front(h_unary, h_pair, 0.0, g_unary, np.zeros(graph.n_edges), 0.0)
-    assert fh[0] == pytest.approx(h.max())
-    assert fg[-1] == g.max()
-    for psi in (lambda h, g: (1 + h) * g, lambda h, g: h + g, lambda h, g: np.minimum(h, g)):
-        assert psi(fh, fg).max() == pytest.approx(psi(h, g).max(), rel=1e-12)
+    g_pair = rng.integers(0, 3, graph.n_edges).astype(float)
+    for pairs in (None, g_pair):
+        F, fh, fg = front(graph, h_unary, h_pair, g_unary, pairs)
+        g = Y @ g_unary + (0.0 if pairs is None else (Y[:, graph.i] * Y[:, graph.j]) @ pairs)
+        at = (F @ (2 ** np.arange(n - 1, -1, -1))).astype(int)
+        assert_allclose(fh, h[at], rtol=1e-12, atol=1e-12)
+        assert_array_equal(fg, g[at])
+        assert fh[0] == pytest.approx(h.max())
+        assert fg[-1] == g.max()
+        for psi in (lambda h, g: (1 + h) * g, lambda h, g: h + g, lambda h, g: np.minimum(h, g)):
+            assert psi(fh, fg).max() == pytest.approx(psi(h, g).max(), rel=1e-12)
 
 
 def test_many_points_on_the_pareto_front():
     """g = -h: no label dominates another, so that the front outgrows its first room."""
     graph = PairwiseGraph(8, [], [])
     unary = 2.0 ** np.arange(8)
-    F, h, g = graph.front(unary, [], 0.0, -unary, [], 0.0)
+    F, h, g = front(graph, unary, [], -unary)
     assert h.tolist() == [float(k) for k in range(255, -1, -1)]
     assert_array_equal(g, -h)
     assert_array_equal(F @ unary, h)
@@ -355,7 +353,7 @@ def test_numbers_that_are_not_finite_are_refused(bad):
             graph.solve,
             graph.solve_exact,
             lambda u, p: graph.solve(u, p, state=state),
-            lambda u, p: graph.front(u, p, 0, good, good, 0),
+            lambda u, p: front(graph, u, p, good, good),
             lambda u, p: graph.best_product_batch([u], p, [0], [good], [0]),
         ):
             with pytest.raises(DeclarationError, match=name):
@@ -388,7 +386,7 @@ def test_malformed_input_is_refused():
     with pytest.raises(DeclarationError, match="warm state 1"):
         graph.solve_points(np.ones((2, 3)), np.ones((2, 3)), state=graph.warm_state())
     with pytest.raises(DeclarationError, match="at most 20 labels"):
-        PairwiseGraph(21, [], []).front(np.ones(21), [], 0, np.ones(21), [], 0)
+        front(PairwiseGraph(21, [], []), np.ones(21), [], np.ones(21))
 
 
 def test_inputs_are_not_written_to():

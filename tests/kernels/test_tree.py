@@ -58,7 +58,7 @@ def algorithm(kind, parent):
         record, labels = Tree(np.append(-1, column), np.append(-1, parent + 1)), needed_child_sets(parent)
     elif kind == "closure":
         child = np.flatnonzero(parent >= 0)
-        record, labels = Closure(column[child], column[parent[child]], None, None), closures(parent)
+        record, labels = Closure(column[child], column[parent[child]]), closures(parent)
     else:
         labels = leaves(parent)
         ptr = np.append(0, np.cumsum(labels.sum(axis=1)))
@@ -143,7 +143,7 @@ def _large(kind, parent):
     if kind == "tree":
         return Tree(np.arange(-1, n), np.append(-1, parent + 1))
     if kind == "closure":
-        return Closure(inner, parent[inner], None, None)
+        return Closure(inner, parent[inner])
     rows = so.Hierarchy([(int(parent[i]), int(i)) for i in inner]).closure
     return Leaves(rows.indptr, rows.indices)
 
@@ -158,7 +158,7 @@ def test_the_example_of_the_docs():
 
 def test_a_relaxation_answers_only_for_the_best_label():
     relaxed = Tree(np.array([-1, 0, 1]), np.array([-1, 0, 0]), integer=False)
-    for record in (relaxed, Closure(np.array([1]), np.array([0]), None, None, integer=False)):
+    for record in (relaxed, Closure(np.array([1]), np.array([0]), integer=False)):
         assert algorithm_of(record, 2).answers == so.Question.ARGMAX
         assert algorithm_of(record, 2).front_plan(np.ones((1, 2)), np.zeros(1)) is None
 

@@ -182,10 +182,9 @@ def test_a_record_without_labels_is_refused():
 
 def test_a_record_without_an_algorithm_is_refused():
     space = so.LabelSpace()
-    y = space.integer("y", 3, 0, 2)
-    space.subject_to(y[0] + y[1] <= 2, y[1] == y[2])
-    with pytest.raises(so.errors.DeclarationError, match="No algorithm solves a record of type Flow"):
-        so.Oracle(space, record=space.structure.record)
+    space.binary("y", 3)
+    with pytest.raises(so.errors.DeclarationError, match="No algorithm solves a record of type Record"):
+        so.Oracle(space, record=so.records.Record())
 
 
 def test_an_oracle_takes_an_algorithm_or_a_record():

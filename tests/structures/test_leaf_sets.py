@@ -197,10 +197,10 @@ def test_threads_and_copies_do_not_change_answers():
         once = oracle.maximize_batch(C)
         for other in (oracle.maximize_batch(C, n_jobs=3), pickle.loads(pickle.dumps(oracle)).maximize_batch(C)):
             assert np.array_equal(once.Z, other.Z) and np.array_equal(once.values, other.values)
-        rows, values = oracle.maximize_columns(C[:64].T)
+        rows, values, _ = oracle.columns_and_bounds(C[:64].T)
         np.testing.assert_array_equal(rows.toarray(), once.Z[:64])
         np.testing.assert_allclose(values, once.values[:64])
-    rows, values = oracle.maximize_columns(np.empty((80, 0)))
+    rows, values, _ = oracle.columns_and_bounds(np.empty((80, 0)))
     assert rows.shape == (0, 80) and values.size == 0
 
 
@@ -252,13 +252,13 @@ def test_training_and_prediction_use_it(monkeypatch):
     X = sp.random_array((40, 15), density=0.4, random_state=rng, format="csr")
     Y = h.ancestor_rows(np.arange(41) * 2, h.leaf_index[rng.integers(0, h.leaf_index.size, 80)])
     calls = []
-    asked = LeafSetAlgorithm._solve_columns
+    asked = LeafSetAlgorithm.columns_and_bounds
 
     def counted(self, gains):
         calls.append((self.relaxed, gains.shape[1]))
         return asked(self, gains)
 
-    monkeypatch.setattr(LeafSetAlgorithm, "_solve_columns", counted)
+    monkeypatch.setattr(LeafSetAlgorithm, "columns_and_bounds", counted)
     est = so.HierarchicalSVM(h, "rho", kind="leaves", trainer="sgd", support="seen", lam=1e-2, max_passes=3)
     est.fit(X, Y)
     assert sum(n for relaxed, n in calls if relaxed) >= 3 * 40 and all(relaxed for relaxed, _ in calls)

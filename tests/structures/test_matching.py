@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import structopt as so
-from structopt.algorithms.odd_cuts import cut_tree, odd_cuts_below
+from structopt.algorithms.cuts import cut_tree, odd_cuts_below
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
 from structopt.structures import Matching
 from structopt.structures.matching import OddSets

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import maximum_flow
 
 import structopt as so
-from structopt.algorithms.global_cuts import cuts_below
+from structopt.algorithms.cuts import rooted_cuts_below as cuts_below
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.structures import Tour
 from structopt.structures.tour import Subtours

@@ -102,22 +102,23 @@ class DiagramCache:
 
     def known(self, space: CompiledSpace) -> Diagram | None:
         """Return the diagram of a space if it has been compiled."""
-        with self._lock:
-            # The fingerprint of a large space takes milliseconds.
-            entry = self._entries.get(space.fingerprint) if self._entries else None
+        entry = self._known(space)
         return None if entry is None else entry.diagram
 
     def refusal(self, space: CompiledSpace) -> DiagramRefused | InfeasibleSpace | None:
         """Return the stored refusal of a space, or None."""
-        with self._lock:
-            entry = self._entries.get(space.fingerprint)
+        entry = self._known(space)
         return None if entry is None else entry.refusal
 
     def seconds(self, space: CompiledSpace) -> float | None:
         """Return the time of the compilation of a space, or None."""
-        with self._lock:
-            entry = self._entries.get(space.fingerprint)
+        entry = self._known(space)
         return None if entry is None else entry.seconds
+
+    def _known(self, space: CompiledSpace) -> _Entry | None:
+        with self._lock:
+            # The fingerprint of a large space takes milliseconds.
+            return self._entries.get(space.fingerprint) if self._entries else None
 
     @property
     def nbytes(self) -> int:

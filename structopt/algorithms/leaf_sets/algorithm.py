@@ -44,12 +44,6 @@ _PIECE = 64
 class LeafSetAlgorithm(Algorithm):
     """Sets of leaves with their ancestors on a DAG: the linear program of NHSVM (19), or the best label.
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-    relaxed : bool
-        Whether fractional optima of the linear program are answers. If not, HiGHS solves the integer program.
-
     Notes
     -----
     Nodes with a single parent fold into it, in the linear and in the integer program
@@ -59,18 +53,6 @@ class LeafSetAlgorithm(Algorithm):
     example. For labels, a bound per leaf first drops leaves that no better label has
     (`structopt.algorithms.leaf_sets.candidates`). Parts of a batch start without a basis, so the number of threads does
     not change the results.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import structopt as so
-    >>> from structopt.algorithms.leaf_sets.algorithm import LeafSetAlgorithm
-    >>> h = so.Hierarchy([("ab", "a"), ("ab", "b"), ("bc", "b"), ("bc", "c"), ("ac", "a"), ("ac", "c")])
-    >>> gains = np.where(h.is_leaf, -0.9, 1.0)
-    >>> print(f"{LeafSetAlgorithm(h, relaxed=True).maximize(gains).value:.6g}")
-    1.65
-    >>> print(f"{LeafSetAlgorithm(h).maximize(gains).value:.6g}")
-    1.2
     """
 
     name = "sets of leaves in a DAG"
@@ -125,19 +107,8 @@ class LeafSetAlgorithm(Algorithm):
         in_threads(work, -(-len(C) // _PIECE), n_jobs)
         return Solutions(Z, values, bounds)
 
-    def maximize_columns(
-        self, gains: FloatArray, keys: Sequence[Hashable] | None = None
-    ) -> tuple[sp.csr_array, FloatArray]:
-        """Points ``(examples, nodes)`` and values for gains ``(nodes, examples)``."""
-        return self._solve_columns(gains)[:2]
-
     def columns_and_bounds(self, gains: FloatArray) -> tuple[sp.csr_array, FloatArray, FloatArray]:
-        """`maximize_columns` with proved bounds, which are the values where they agree up to rounding."""
-        rows, values, bounds = self._solve_columns(gains)
-        return rows, values, np.where(bounds - values > 1e-9 * np.abs(values), bounds, values)
-
-    def _solve_columns(self, gains: FloatArray) -> tuple[sp.csr_array, FloatArray, FloatArray]:
-        """Points, values and bounds; the first one starts cold."""
+        """Points ``(examples, nodes)``, values and proved bounds for gains ``(nodes, examples)``; starts cold."""
         C = np.ascontiguousarray(gains.T)
         if not np.isfinite(C.sum()) and not np.isfinite(C).all():
             raise DeclarationError("a node's gain is not finite.")
@@ -153,7 +124,8 @@ class LeafSetAlgorithm(Algorithm):
         self._idle.append(workspace)
         ptr = np.cumsum([part.size for part in nodes])
         points = sp.csr_array((np.concatenate(entries), np.concatenate(nodes), ptr), shape=C.shape)
-        return points, values, bounds
+        # The proved bound, or the value where both agree up to rounding.
+        return points, values, np.where(bounds - values > 1e-9 * np.abs(values), bounds, values)
 
     def _take(self) -> _Workspace:
         try:

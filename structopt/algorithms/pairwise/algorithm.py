@@ -90,7 +90,11 @@ class PairwiseAlgorithm(Algorithm):
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray:
         labels, pairs = self._label, self._pair
-        Y, _, _ = self._graph.front(h[labels], h[pairs], h_const, g[labels], g[pairs], g_const)
+        H, G = h[None], g[None]
+        constants = np.array([h_const]), np.array([g_const])
+        _, Y, _, _ = self._graph.front_batch(
+            H[:, labels], H[:, pairs], constants[0], G[:, labels], constants[1], g_pair=G[:, pairs]
+        )
         return self._join(Y, self._products(Y))
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:

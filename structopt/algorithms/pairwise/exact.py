@@ -13,12 +13,14 @@ import numpy as np
 from structopt._jit import assign, kernel
 from structopt.algorithms.maxflow import adjacency
 from structopt.algorithms.pairwise.enumeration import best_code, code_bits
-from structopt.algorithms.pairwise.roof import break_ties, fill_network, roof_labels, roof_scratch
+from structopt.algorithms.pairwise.roof import fewest_halves, fill_network, roof_labels, roof_scratch
 
 __all__ = ["ENUMERATE_AT", "best_label", "coupling_matrix", "integral_value"]
 
 #: With at most this many free labels enumeration is quicker than one more bound.
 ENUMERATE_AT = 16
+#: Relaxations after which a search stops without a proof.
+_MOST_NODES = 2000
 
 _FREE = -1
 
@@ -98,7 +100,7 @@ def _roof(field: Any, i: Any, j: Any, weights: Any) -> tuple[Any, Any]:
     fill_network(n, edges, field, weights, work[0], work[1], work[2], work[3])
     y2 = np.empty(n, np.int8)
     roof_labels(n, doubled, True, work, y2)
-    break_ties(n, doubled, True, True, work, y2)
+    fewest_halves(n, doubled, work, y2)
     bound = np.int64(0)
     for v in range(n):
         bound += field[v] * y2[v]
@@ -156,7 +158,7 @@ def _strongest(coupling: Any) -> int:
 
 
 @kernel
-def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any) -> bool:
+def best_label(i: Any, j: Any, unary: Any, pair: Any, best: Any) -> bool:
     """Search the best label of integer coefficients depth first, into ``best``; return whether it is proved best."""
     n = unary.size
     label = np.empty(n, np.int8)
@@ -173,7 +175,7 @@ def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any
         free, field, a, b, weights = _restrict(i, j, unary, pair, label)
         if free.size > ENUMERATE_AT:
             nodes += 1
-            if nodes > node_limit:
+            if nodes > _MOST_NODES:
                 return False
             y2, bound = _roof(field, a, b, weights)
             fixed = np.int64(0)

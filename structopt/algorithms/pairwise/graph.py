@@ -18,19 +18,19 @@ from structopt._jit import FloatArray, IntArray, floats
 from structopt._jit.threads import in_threads
 from structopt.algorithms.maxflow import FlowState, adjacency, check_arcs
 from structopt.algorithms.pairwise.cycle_relaxation import tighten_rows
-from structopt.algorithms.pairwise.enumeration import MAX_LABELS, pareto_codes
-from structopt.algorithms.pairwise.exact import ENUMERATE_AT, coupling_matrix
+from structopt.algorithms.pairwise.enumeration import MAX_LABELS
+from structopt.algorithms.pairwise.exact import ENUMERATE_AT
 from structopt.algorithms.pairwise.halves import HalfLabels, count_pairs, fill_pairs, half_scores
 from structopt.algorithms.pairwise.loops import (
     enumerate_rows,
     exact_rows,
     front_rows,
-    n_components,
     product_rows,
     relax_rows,
 )
 from structopt.algorithms.pairwise.roof import slot_ends
 from structopt.errors import DeclarationError
+from structopt.recognize._kernels import components
 
 __all__ = ["PairwiseGraph"]
 
@@ -42,9 +42,8 @@ _TIGHTENED = 64
 class PairwiseGraph:
     """Oracles of the binary pairwise model over one graph.
 
-    Ties. Relaxation: of the half-integral optima with the fewest halves the lexicographically smallest; with
-    ``fewest_halves=False`` a label is 0 or 1 only if it is so in every optimum. Exact: the lexicographically smallest
-    best label for up to 16 labels, beyond that the first that a deterministic search meets.
+    Ties. Relaxation: of the half-integral optima with the fewest halves the lexicographically smallest. Exact: the
+    lexicographically smallest best label for up to 16 labels, beyond that the first that a deterministic search meets.
 
     Every value is ``c.z`` of the answer in float64. An answer is within ``(n_labels + n_edges) 2^-59 sum|c|`` of the
     optimum, since coefficients are rounded to 60-bit integers. Calls may share a graph between threads.
@@ -67,7 +66,8 @@ class PairwiseGraph:
     def is_forest(self) -> bool:
         """Whether the edges form a forest: then the relaxation is integral for all coefficients."""
         # In a graph with a cycle some choice of signs is frustrated, and in a forest none is.
-        return bool(n_components(self.n_labels, self.i, self.j) == self.n_labels - self.n_edges)
+        n_trees, _ = components(self.i.astype(np.int64), self.j.astype(np.int64), self.n_labels)
+        return bool(n_trees == self.n_labels - self.n_edges)
 
     def warm_state(self, n_examples: int = 1) -> FlowState:
         """Room for the flows of ``n_examples`` examples: 17 bytes an edge each."""
@@ -77,7 +77,6 @@ class PairwiseGraph:
         self,
         unary: npt.ArrayLike,
         pair: npt.ArrayLike,
-        fewest_halves: bool = True,
         state: FlowState | None = None,
         index: int = 0,
     ) -> tuple[FloatArray, FloatArray, float]:
@@ -91,20 +90,19 @@ class PairwiseGraph:
             np.empty((1, self.n_labels + self.n_edges)),
             np.empty(1),
         )
-        self._relax_rows(u[None], c[None], fewest_halves, state, np.array([index]), 0, 1, twice, Z, value)
+        self._relax_rows(u[None], c[None], state, np.array([index]), 0, 1, twice, Z, value)
         if value[0] != value[0]:
             _refuse(u, c)
         return Z[0, : self.n_labels], Z[0, self.n_labels :], float(value[0])
 
-    def _relax_rows(self, U: FloatArray, P: FloatArray, fewest: bool, state: FlowState | None, *rest: Any) -> None:
+    def _relax_rows(self, U: FloatArray, P: FloatArray, state: FlowState | None, *rest: Any) -> None:
         kept = self._no_state if state is None else (state.flow, state.negative, state.exponent)
-        relax_rows(self._ptr, self._edges, U, P, fewest, state is not None, *kept, *rest)
+        relax_rows(self._ptr, self._edges, U, P, state is not None, *kept, *rest)
 
     def solve_points(
         self,
         unary: npt.ArrayLike,
         pair: npt.ArrayLike,
-        fewest_halves: bool = True,
         state: FlowState | None = None,
         owner: IntArray | None = None,
         n_jobs: int = 1,
@@ -115,13 +113,13 @@ class PairwiseGraph:
         """
         U, P = self._matrices(unary, pair, one_for_all=True)
         Z = np.empty((len(U), self.n_labels + self.n_edges))
-        _, values = self._relax(U, P, fewest_halves, state, owner, n_jobs, Z)
+        _, values = self._relax(U, P, state, owner, n_jobs, Z)
         return Z, values
 
     def solve_labels(self, unary: npt.ArrayLike, pair: npt.ArrayLike, n_jobs: int = 1) -> tuple[HalfLabels, FloatArray]:
         """Solve as `solve_points`, but return labels only: their pairs follow from them."""
         U, P = self._matrices(unary, pair, one_for_all=True)
-        twice, values = self._relax(U, P, True, None, None, n_jobs, np.empty((len(U), 0)))
+        twice, values = self._relax(U, P, None, None, n_jobs, np.empty((len(U), 0)))
         return HalfLabels.of(twice, P >= 0.0), values
 
     def scores_of(self, labels: HalfLabels, unary: FloatArray, pair: FloatArray) -> FloatArray:
@@ -150,7 +148,6 @@ class PairwiseGraph:
         self,
         U: FloatArray,
         P: FloatArray,
-        fewest: bool,
         state: FlowState | None,
         owner: IntArray | None,
         n_jobs: int,
@@ -166,7 +163,7 @@ class PairwiseGraph:
         twice, values = np.empty((B, self.n_labels), np.int8), np.empty(B)
 
         def work(first: int, last: int) -> None:
-            self._relax_rows(U, P, fewest, state, rows, first, last, twice, Z, values)
+            self._relax_rows(U, P, state, rows, first, last, twice, Z, values)
 
         in_threads(work, B, n_jobs)
         _refuse_rows(U, P, values)
@@ -190,34 +187,26 @@ class PairwiseGraph:
         in_threads(work, len(U), n_jobs)
         return bounds
 
-    def solve_exact(
-        self, unary: npt.ArrayLike, pair: npt.ArrayLike, node_limit: int = 2000
-    ) -> tuple[FloatArray, float, bool]:
-        """Return the best 0/1 label, its value, and whether it is proved best.
-
-        Up to 16 labels are enumerated; more are searched with at most ``node_limit`` relaxations. If that does not
-        suffice the label is the best one met: a start for a MIP solver.
-        """
+    def solve_exact(self, unary: npt.ArrayLike, pair: npt.ArrayLike) -> tuple[FloatArray, float, bool]:
+        """Return the best 0/1 label, its value, and whether it is proved best; if not, it is the best one met."""
         u = self._vector(unary, self.n_labels, "unary")
         c = self._vector(pair, self.n_edges, "pair")
-        Y, values, proved = self._exact(u[None], c[None], node_limit, 1)
+        Y, values, proved = self._exact(u[None], c[None], 1)
         value = float(values[0])
         if value != value:
             _refuse(u, c)
         return Y[0], value, bool(proved[0])
 
     def solve_exact_batch(
-        self, unary: npt.ArrayLike, pair: npt.ArrayLike, node_limit: int = 2000, n_jobs: int = 1
+        self, unary: npt.ArrayLike, pair: npt.ArrayLike, n_jobs: int = 1
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return `solve_exact` for every row of ``unary`` (B, n_labels) and ``pair`` (B, n_edges)."""
         U, P = self._matrices(unary, pair)
-        Y, values, proved = self._exact(U, P, node_limit, n_jobs)
+        Y, values, proved = self._exact(U, P, n_jobs)
         _refuse_rows(U, P, values)
         return Y, values, proved
 
-    def _exact(
-        self, U: FloatArray, P: FloatArray, node_limit: int, n_jobs: int
-    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+    def _exact(self, U: FloatArray, P: FloatArray, n_jobs: int) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return labels, values and proofs of the rows of U and P; a value is NaN if a coefficient is not finite."""
         B = U.shape[0]
         Y, values, proved = np.empty((B, self.n_labels)), np.empty(B), np.ones(B, np.bool_)
@@ -226,7 +215,7 @@ class PairwiseGraph:
             if self.n_labels <= ENUMERATE_AT:
                 enumerate_rows(self.i, self.j, U, P, first, last, Y, values)
             else:
-                exact_rows(self.i, self.j, U, P, node_limit, first, last, Y, values, proved)
+                exact_rows(self.i, self.j, U, P, first, last, Y, values, proved)
 
         in_threads(work, B, n_jobs)
         return Y, values, proved
@@ -267,25 +256,6 @@ class PairwiseGraph:
         in_threads(work, B, n_jobs)
         return Y, h, g
 
-    def front(
-        self,
-        h_unary: npt.ArrayLike,
-        h_pair: npt.ArrayLike,
-        h_const: float,
-        g_unary: npt.ArrayLike,
-        g_pair: npt.ArrayLike,
-        g_const: float,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the 0/1 labels whose point (h, g) is not dominated: (F, n_labels), and their h (falling) and g.
-
-        The argmax of every psi(h, g) that falls in neither argument is among them. At most 20 labels.
-        """
-        two = self._two(h_unary, h_pair, h_const, g_unary, g_pair, g_const)
-        codes = pareto_codes(*two)
-        bits = np.arange(self.n_labels - 1, -1, -1)
-        Y = ((codes[:, None] >> bits) & 1).astype(np.float64)
-        return Y, _values(Y, *two[:3]), _values(Y, *two[3:])
-
     def front_batch(
         self,
         h_unary: npt.ArrayLike,
@@ -294,20 +264,27 @@ class PairwiseGraph:
         g_unary: FloatArray,
         g_const: FloatArray,
         n_jobs: int = 1,
+        g_pair: npt.ArrayLike | None = None,
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Return `front` of every row of ``h_unary``, ``h_pair`` and ``g_unary``: row pointers, codes, h and g."""
+        """Return the 0/1 labels whose point (h, g) is not dominated, by falling h: row pointers, labels, h and g.
+
+        The argmax of every psi(h, g) that falls in neither argument is among them. At most 20 labels. Without `g_pair`
+        the pairs do not count in g.
+        """
         U, P = self._matrices(h_unary, h_pair)
         B = U.shape[0]
         if self.n_labels > MAX_LABELS:
             raise DeclarationError(f"enumeration is offered for at most {MAX_LABELS} labels, this graph has {self!r}.")
         G, h0, g0 = floats(g_unary, "g_unary", 2), floats(h_const, "h_const", 1), floats(g_const, "g_const", 1)
-        if not math.isfinite(U.sum() + P.sum() + h0.sum() + G.sum() + g0.sum()):
-            _require_finite(h_unary=U.ravel(), h_pair=P.ravel(), h_const=h0, g_unary=G.ravel(), g_const=g0)
+        Q = np.empty((0, self.n_edges)) if g_pair is None else self._matrices(g_unary, g_pair)[1]
+        if not math.isfinite(U.sum() + P.sum() + h0.sum() + G.sum() + Q.sum() + g0.sum()):
+            wrong = {"g_unary": G.ravel(), "g_pair": Q.ravel(), "g_const": g0}
+            _require_finite(h_unary=U.ravel(), h_pair=P.ravel(), h_const=h0, **wrong)
         counts = np.zeros(B, dtype=np.int64)
         parts: dict[int, Any] = {}
 
         def work(first: int, last: int) -> None:
-            parts[first] = front_rows(self.i, self.j, U, P, h0, G, g0, first, last, counts)
+            parts[first] = front_rows(self.i, self.j, U, P, h0, G, Q, g0, first, last, counts)
 
         in_threads(work, B, n_jobs)
         codes, h, g = (np.concatenate([parts[first][k] for first in sorted(parts)]) for k in range(3))
@@ -336,33 +313,6 @@ class PairwiseGraph:
                 f"they have {U.shape} and {P.shape}."
             )
         return U, P
-
-    def _two(
-        self,
-        h_unary: npt.ArrayLike,
-        h_pair: npt.ArrayLike,
-        h_const: float,
-        g_unary: npt.ArrayLike,
-        g_pair: npt.ArrayLike,
-        g_const: float,
-    ) -> tuple[FloatArray, FloatArray, float, FloatArray, FloatArray, float]:
-        """Return two pairwise functions as the enumeration takes them: fields, matrix of couplings, constant."""
-        n = self.n_labels
-        if n > MAX_LABELS:
-            raise DeclarationError(
-                f"enumeration is offered for at most {MAX_LABELS} labels, this graph has {n}; use a search over lambda."
-            )
-        hu, hp = self._vector(h_unary, n, "h_unary"), self._vector(h_pair, self.n_edges, "h_pair")
-        gu, gp = self._vector(g_unary, n, "g_unary"), self._vector(g_pair, self.n_edges, "g_pair")
-        if not math.isfinite(hu.sum() + hp.sum() + gu.sum() + gp.sum() + h_const + g_const):
-            _require_finite(h_unary=hu, h_pair=hp, h_const=h_const, g_unary=gu, g_pair=gp, g_const=g_const)
-        H, G = coupling_matrix(n, self.i, self.j, hp), coupling_matrix(n, self.i, self.j, gp)
-        return hu, H, float(h_const), gu, G, float(g_const)
-
-
-def _values(Y: Any, unary: Any, coupling: Any, const: float) -> Any:
-    """Return a pairwise function at one label or at each row of many."""
-    return const + Y @ unary + 0.5 * ((Y @ coupling) * Y).sum(axis=-1)
 
 
 def _refuse(unary: FloatArray, pair: FloatArray) -> None:

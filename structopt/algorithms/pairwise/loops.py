@@ -16,9 +16,9 @@ from structopt.algorithms.pairwise.enumeration import best_code, best_product_co
 from structopt.algorithms.pairwise.exact import best_label, coupling_matrix, integral_value
 from structopt.algorithms.pairwise.halves import half_score
 from structopt.algorithms.pairwise.roof import (
-    break_ties,
     clip_flow,
     decide_labels,
+    fewest_halves,
     fill_cut,
     fill_network,
     pull_flow,
@@ -32,7 +32,6 @@ __all__ = [
     "enumerate_rows",
     "exact_rows",
     "front_rows",
-    "n_components",
     "product_rows",
     "relax_rows",
 ]
@@ -96,7 +95,7 @@ def _answer(edges: Any, unary: Any, pair: Any, y2: Any, y: Any, p: Any) -> float
 
 @kernel
 def _solve(
-    n: int, ptr: Any, edges: Any, U: Any, P: Any, fewest: bool, warm: bool,
+    n: int, ptr: Any, edges: Any, U: Any, P: Any, warm: bool,
     flow: Any, negative: Any, exponents: Any, index: int, exponent: int, work: Any, y2: Any,
 ) -> None:  # fmt: skip
     """Roof duality of integer coefficients, from the flow that was kept where `warm`."""
@@ -126,7 +125,8 @@ def _solve(
     roof_labels(n, ptr, doubled, work, y2)
     if warm:
         pull_flow(copies, edges, P, res, flow[index])
-    break_ties(n, ptr, doubled, fewest, work, y2)
+    if doubled:
+        fewest_halves(n, ptr, work, y2)
 
 
 @kernel
@@ -144,20 +144,20 @@ def _sums_of_couplings(edges: Any, P: Any, gains: Any, losses: Any) -> None:
 
 @kernel
 def _solve_left(
-    n: int, ptr: Any, edge: Any, end: Any, unary: Any, pair: Any, fewest: bool, flow: Any, negative: Any,
-    exponents: Any, work: Any, y2: Any, free: Any, count: int,
+    n: int, ptr: Any, edge: Any, end: Any, unary: Any, pair: Any, flow: Any, negative: Any, exponents: Any,
+    work: Any, y2: Any, free: Any, count: int,
 ) -> None:  # fmt: skip
     """Roof duality of the labels that are not decided."""
     left_ptr, left_edges, own, couplings = reduced_graph(n, ptr, edge, end, unary, pair, y2, free, count)
     answer = np.empty(count, np.int8)
-    _solve(count, left_ptr, left_edges, own, couplings, fewest, False, flow, negative, exponents, 0, 0, work, answer)
+    _solve(count, left_ptr, left_edges, own, couplings, False, flow, negative, exponents, 0, 0, work, answer)
     for k in range(count):
         y2[free[k]] = answer[k]
 
 
 @kernel
 def relax_rows(
-    ptr: Any, edges: Any, U: Any, P: Any, fewest: bool, warm: bool, flow: Any, negative: Any, exponents: Any,
+    ptr: Any, edges: Any, U: Any, P: Any, warm: bool, flow: Any, negative: Any, exponents: Any,
     owner: Any, first: int, last: int, twice: Any, Z: Any, values: Any,
 ) -> None:  # fmt: skip
     """Relax the rows ``first .. last-1``; row k owns row ``owner[k]`` of the warm state.
@@ -209,11 +209,9 @@ def relax_rows(
                 n_left += ptr[free[j] + 1] - ptr[free[j]]
             # A flow that was kept is worth more than leaving out a few labels.
             if not warm or _FEW_LEFT * n_left <= 2 * m:
-                _solve_left(n, ptr, edge, end, unary, pair, fewest, flow, negative, exponents, work, y2, free, count)
+                _solve_left(n, ptr, edge, end, unary, pair, flow, negative, exponents, work, y2, free, count)
             else:
-                _solve(
-                    n, ptr, edges, unary, pair, fewest, warm, flow, negative, exponents, owner[k], exponent, work, y2
-                )
+                _solve(n, ptr, edges, unary, pair, warm, flow, negative, exponents, owner[k], exponent, work, y2)
         if labels_only:
             values[k] = half_score(ptr, edge, end, y2, attracts, U[k], couplings)
         else:
@@ -221,9 +219,7 @@ def relax_rows(
 
 
 @kernel
-def exact_rows(
-    i: Any, j: Any, U: Any, P: Any, node_limit: int, first: int, last: int, Y: Any, values: Any, proved: Any
-) -> None:
+def exact_rows(i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any, values: Any, proved: Any) -> None:
     """The best 0/1 labels of the rows ``first .. last-1``; the value is NaN where a coefficient is not finite."""
     unary = np.empty(U.shape[1], np.int64)
     pair = np.empty(P.shape[1], np.int64)
@@ -232,7 +228,7 @@ def exact_rows(
         if _to_integers(U[k], P[k], unary, pair) == _NOT_FINITE:
             values[k] = np.nan
             continue
-        proved[k] = best_label(i, j, unary, pair, node_limit, best)
+        proved[k] = best_label(i, j, unary, pair, best)
         for v in range(best.size):
             Y[k, v] = best[v]
         values[k] = integral_value(i, j, U[k], P[k], best)
@@ -258,31 +254,6 @@ def enumerate_rows(i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any
 
 
 @kernel
-def _find(parent: Any, v: int) -> int:
-    """Root of ``v``."""
-    while parent[v] != v:
-        v = parent[v]
-    return v
-
-
-@kernel
-def n_components(n: int, i: Any, j: Any) -> int:
-    """Number of connected components."""
-    parent = np.arange(n)
-    size = np.ones(n, np.int64)
-    count = n
-    for e in range(i.size):
-        a, b = _find(parent, i[e]), _find(parent, j[e])
-        if a != b:
-            if size[a] > size[b]:
-                a, b = b, a
-            parent[a] = b
-            size[b] += size[a]
-            count -= 1
-    return count
-
-
-@kernel
 def product_rows(
     i: Any, j: Any, U: Any, pair: Any, h_const: Any, G: Any, g_const: Any, first: int, last: int, Y: Any, h: Any, g: Any
 ) -> None:
@@ -302,17 +273,20 @@ def product_rows(
 
 @kernel
 def front_rows(
-    i: Any, j: Any, U: Any, pair: Any, h_const: Any, G: Any, g_const: Any, first: int, last: int, counts: Any
-) -> Any:
-    """Codes, h and g of the labels that no other dominates, of rows ``first:last`` in turn; g has no pairs."""
+    i: Any, j: Any, U: Any, pair: Any, h_const: Any, G: Any, g_pair: Any, g_const: Any, first: int, last: int,
+    counts: Any,
+) -> Any:  # fmt: skip
+    """Codes, h and g of the labels that no other dominates, row by row; `g_pair` may have no rows."""
     n = U.shape[1]
-    none = np.zeros((n, n))
+    losses = np.zeros((n, n))
     size = 16 * (last - first) + 16
     codes, h, g = np.empty(size, np.int64), np.empty(size), np.empty(size)
     end = 0
     y = np.empty(n)
     for k in range(first, last):
-        found = pareto_codes(U[k], coupling_matrix(n, i, j, pair[k]), h_const[k], G[k], none, g_const[k])
+        if len(g_pair):
+            losses = coupling_matrix(n, i, j, g_pair[k])
+        found = pareto_codes(U[k], coupling_matrix(n, i, j, pair[k]), h_const[k], G[k], losses, g_const[k])
         counts[k] = found.size
         if end + found.size > size:
             size = 2 * (end + found.size)
@@ -329,6 +303,7 @@ def front_rows(
                 up += G[k, label] * y[label]
             for e in range(pair.shape[1]):
                 across += pair[k, e] * y[i[e]] * y[j[e]]
+                up += losses[i[e], j[e]] * y[i[e]] * y[j[e]] if len(g_pair) else 0.0
             codes[end], h[end], g[end] = code, across, up
             end += 1
     return codes[:end], h[:end], g[:end]

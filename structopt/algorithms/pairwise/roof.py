@@ -6,8 +6,8 @@ The network has the nodes ``v`` (label v is 1) and ``n + v`` (label v is 0). An 
 owns slot ``q`` at ``i`` and slot ``r`` at ``j``; the copies of both at the complements are ``q + D`` and ``r + D``
 with ``D`` twice the number of edges. Only where a slot leads depends on the sign of the coupling.
 
-Ties follow one rule, for every flow. Labels that differ between optimal answers stay at 1/2 (``fewest=False``), or
-(``fewest=True``) the answer is the lexicographically smallest of the half-integral optima with the fewest halves.
+Ties follow one rule, for every flow: the answer is the lexicographically smallest of the half-integral optima with the
+fewest halves.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from structopt._jit import kernel
-from structopt.algorithms.maxflow import adjacency, can_reach_deficit, dinic, flow_scratch
+from structopt.algorithms.maxflow import adjacency, dinic, flow_scratch
 
 __all__ = [
-    "break_ties",
     "clip_flow",
     "decide_labels",
+    "fewest_halves",
     "fill_cut",
     "fill_network",
     "pull_flow",
@@ -224,29 +224,17 @@ def roof_labels(n: int, ptr: Any, doubled: bool, work: Any, y2: Any) -> None:
 
 
 @kernel
-def break_ties(n: int, ptr: Any, doubled: bool, fewest: bool, work: Any, y2: Any) -> None:
-    """Apply the rule for ties after `roof_labels`; overwrites the residuals."""
-    head, rev, res, ex, flow_work = work
-    if doubled and fewest:
-        for v in range(n):
-            if y2[v] == 1:
-                _fewest_halves(n, ptr, work, y2)
-                return
-    elif not doubled and not fewest:
-        # Between the smallest and the largest source side lie the labels on which optima differ.
-        level = can_reach_deficit(n, ptr, head, rev, res, ex, flow_work)
-        for v in range(n):
-            if y2[v] == 0 and level[v] < 0:
-                y2[v] = 1
-
-
-@kernel
-def _fewest_halves(n: int, ptr: Any, work: Any, y2: Any) -> None:
-    """Decide as many of the undecided labels as some optimum does, the smaller value first.
+def fewest_halves(n: int, ptr: Any, work: Any, y2: Any) -> None:
+    """Decide as many of the undecided labels as some optimum does, the smaller value first; overwrites the residuals.
 
     Optimal half-integral labels are the closed sets of the residual graph of a mirror-symmetric maximum flow that hold
     no node together with its complement. A label stays 1/2 in all of them iff each of its two nodes reaches the other.
     """
+    undecided = False
+    for v in range(n):
+        undecided |= y2[v] == 1
+    if not undecided:
+        return
     head, rev, res, _, flow_work = work
     D = ptr[n]
     # The symmetric flow is the mean of the flow and its mirror, so its residual is positive where either is.

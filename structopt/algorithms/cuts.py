@@ -1,9 +1,9 @@
-"""Small odd cuts of an undirected graph with weights: Padberg and Rao, *Odd minimum cut-sets and b-matchings* (1982).
+"""Small cuts of a graph with weights, by maximum flows: around any node but a root, and those of odd sets of nodes.
 
-A cut tree has the nodes of the graph, and for any two nodes the lightest edge on their path in the tree, removed, is a
-smallest cut between them. Among the cuts of its edges is a smallest one of those with an odd number of marked nodes on
-each side. The tree takes one maximum flow per node and no contraction: Gusfield, *Very simple methods for all pairs
-network flow analysis* (1990).
+A cut tree has the nodes of an undirected graph, and for any two nodes the lightest edge on their path in the tree,
+removed, is a smallest cut between them. Among the cuts of its edges is a smallest one of those with an odd number of
+marked nodes on each side: Padberg and Rao, *Odd minimum cut-sets and b-matchings* (1982). The tree takes one maximum
+flow per node and no contraction: Gusfield, *Very simple methods for all pairs network flow analysis* (1990).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 from structopt._jit import FloatArray, IntArray, assign, kernel
 
-__all__ = ["cut_tree", "odd_cuts_below", "smallest_cut"]
+__all__ = ["cut_tree", "odd_cuts_below", "rooted_cuts_below"]
 
 #: Capacity that is left on an edge and is taken for none: rounding of the flows before.
 _EMPTY = 1e-12
 
 
 @kernel
-def smallest_cut(residual: FloatArray, source: int, sink: int, inside: Any, parent: IntArray, queue: IntArray) -> float:
+def _minimum_cut(residual: FloatArray, source: int, sink: int, inside: Any, parent: IntArray, queue: IntArray) -> float:
     """Return the value of a smallest cut, write its source side into `inside`, and leave what remains in `residual`."""
     n = len(residual)
     total = 0.0
@@ -53,6 +53,30 @@ def smallest_cut(residual: FloatArray, source: int, sink: int, inside: Any, pare
 
 
 @kernel
+def rooted_cuts_below(weights: FloatArray, limit: float) -> Any:
+    """Return sets without node 0 that arcs of weight below `limit` enter, and at least one if there are any.
+
+    In an undirected graph, whose weights are symmetric, these are its small cuts.
+    """
+    n = len(weights)
+    cuts, n_cuts = np.zeros((n, n), dtype=np.bool_), 0
+    covered = np.zeros(n, dtype=np.bool_)
+    inside, parent, queue = np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    residual = np.empty_like(weights)
+    for t in range(1, n):
+        if covered[t]:  # in a set that is too small to enter already
+            continue
+        for v in range(n):
+            assign(residual[v], weights[v])
+        if _minimum_cut(residual, 0, t, inside, parent, queue) < limit:
+            for v in range(n):
+                cuts[n_cuts, v] = not inside[v]
+                covered[v] |= not inside[v]
+            n_cuts += 1
+    return cuts[:n_cuts]
+
+
+@kernel
 def cut_tree(weights: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the parent of each node in the cut tree (0 for node 0), and the weight of the cut of the edge to it."""
     n = len(weights)
@@ -63,7 +87,7 @@ def cut_tree(weights: FloatArray) -> tuple[IntArray, FloatArray]:
         t = tree[s]
         for v in range(n):
             assign(residual[v], weights[v])
-        value[s] = smallest_cut(residual, s, t, inside, parent, queue)
+        value[s] = _minimum_cut(residual, s, t, inside, parent, queue)
         for v in range(n):
             if v != s and inside[v] and tree[v] == t and v != t:
                 tree[v] = s
