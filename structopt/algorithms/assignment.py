@@ -33,18 +33,6 @@ class AssignmentAlgorithm(Algorithm):
     A matching is an assignment of the rows (the left nodes) of a larger table. A row that may stay free has a dummy
     column of its own, and a column that may stay free has a dummy row of its own if others must be matched. Dummies
     score 0. Column prices are kept by key if the table is square.
-
-    Parameters
-    ----------
-    record : Assignment
-        A graph of one block.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> algorithm = AssignmentAlgorithm(complete_matching(3, 3))
-    >>> algorithm.k_best(np.array([3.0, 1, 2, 2, 4, 6, 0, 2, 5]), 3).values
-    array([12., 11.,  8.])
     """
 
     name = "linear assignment"

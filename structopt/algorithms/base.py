@@ -260,15 +260,6 @@ def directional_derivative(marginals: Callable[[FloatArray], FloatArray], C: Flo
     """The derivative of marginals along the rows of `V`, by a difference quotient of fourth order.
 
     Along a direction of unit size: marginals are smooth, and right to about 1e-15, which leaves ten digits.
-
-    Parameters
-    ----------
-    marginals : callable
-    C, V : ndarray, shape (n, n_variables)
-
-    Returns
-    -------
-    ndarray, shape (n, n_variables)
     """
     size = np.abs(V).sum(axis=1, keepdims=True)
     step = 2e-3 * V / np.where(size > 0.0, size, 1.0)

@@ -16,19 +16,7 @@ __all__ = ["BoxAlgorithm"]
 
 
 class BoxAlgorithm(Algorithm):
-    """Every variable at its upper bound where its coefficient is positive, else at its lower bound.
-
-    Parameters
-    ----------
-    lower, upper : ndarray, shape (n_variables,)
-        Finite bounds.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> BoxAlgorithm(np.zeros(3), np.array([1.0, 1.0, 3.0])).maximize(np.array([2.0, 0.0, -1.0])).z
-    array([1., 0., 0.])
-    """
+    """Every variable at its upper bound where its coefficient is positive, else at its lower bound."""
 
     name = "signs"
     steps = per_question(argmax="variables")

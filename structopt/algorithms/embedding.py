@@ -22,15 +22,7 @@ __all__ = ["Embedding", "embedded"]
 
 
 def embedded(algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np.bool_]) -> Algorithm:
-    """Return an algorithm for the whole space, from one for the free columns of what was recognised in it.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-    structure : Structure
-    integer : ndarray of bool, shape (n_variables,)
-        The integer variables of the space: two labels that agree in them are one.
-    """
+    """Return an algorithm for the whole space, from one for the free columns of what was recognised in it."""
     algorithm.name = structure.oracle
     # Integer variables are integral in every answer; without any, all variables count.
     whole = structure.dependent is None or structure.dependent.whole

@@ -33,26 +33,12 @@ _MOST_PARTS, _MOST_UNITS = 60, 1e6
 class Fronts:
     """Points of every example that hold the maximum of each ``psi(h, g)`` that decreases in neither.
 
-    Attributes
-    ----------
-    ptr : ndarray of int, shape (n + 1,)
-        The points of example i are ``ptr[i]:ptr[i + 1]``.
-    h, g : ndarray
-        Their coordinates; ``h = -inf`` where there is no label.
-    decode : callable
-        From the place of one point of every example to the labels, in the compact form of their family. Place -1 stands
-        for the ground truth, where the front was made for one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> front = Fronts(np.array([0, 2, 3]), np.array([1.0, 0.5, 2.0]), np.array([1.0, 4.0, 1.0]), decode=lambda k: k)
-    >>> front.best(front.h * front.g)
-    array([1, 2])
+    `decode` goes from the place of one point of every example to the labels, in the compact form of their family. Place
+    -1 stands for the ground truth, where the front was made for one.
     """
 
-    ptr: IntArray
-    h: FloatArray
+    ptr: IntArray  # the points of example i are ``ptr[i]:ptr[i + 1]``
+    h: FloatArray  # -inf where there is no label
     g: FloatArray
     decode: Callable[[IntArray], Any] = field(repr=False)
 
@@ -70,36 +56,23 @@ class Fronts:
 class MostViolated(NamedTuple):
     """The label that a `LevelChoice` takes for every example, or mixture of two labels.
 
-    Attributes
-    ----------
-    Z : ndarray, shape (n, n_variables)
-        Anything where nothing is violated: the numbers are 0 there.
-    h, g : ndarray, shape (n,)
-        Its place, `LevelChoice.h_offset` included.
-    value, slope, upper : ndarray, shape (n,)
-        ψ there, its derivative in h, and what it is nowhere above.
+    The numbers are 0 where nothing is violated.
     """
 
-    Z: FloatArray
-    h: FloatArray
+    Z: FloatArray  # anything where nothing is violated
+    h: FloatArray  # its place, `LevelChoice.h_offset` included
     g: FloatArray
-    value: FloatArray
+    value: FloatArray  # ψ there, its derivative in h, and what it is nowhere above
     slope: FloatArray
     upper: FloatArray
 
 
 class FrontPlan(ABC):
-    """Makes the fronts of examples whose losses ``g_i(z) = G_i . z + g_const_i`` are known, for scores that come later.
+    """Makes the fronts of examples whose losses ``G_i . z + g_const_i`` are known, for scores that come later."""
 
-    Attributes
-    ----------
-    cost : float
-        Work of the fronts of all examples in batch inferences, roughly.
-    entries : ndarray of int, shape (n,)
-        Numbers that the front of each example keeps in memory.
-    """
-
+    #: Work of the fronts of all examples in batch inferences, roughly.
     cost: float
+    #: Numbers that the front of each example keeps in memory.
     entries: IntArray
     #: Numbers that are kept between calls and could be made again.
     kept: int = 0
@@ -128,14 +101,7 @@ class FrontPlan(ABC):
 
 
 class ListedFronts(FrontPlan):
-    """All labels of a small space: products with every one of them.
-
-    Parameters
-    ----------
-    labels : ndarray, shape (m, n_variables)
-    G, g_const : ndarray
-        Losses of the examples.
-    """
+    """All labels of a small space: products with every one of them."""
 
     # Losses of all labels are kept if they are no more than this.
     _KEPT = 1 << 22
@@ -168,13 +134,7 @@ class ListedFronts(FrontPlan):
 
 
 def nondominated(h: FloatArray, g: FloatArray) -> IntArray:
-    """Return the places of points whose g is larger than at every point of larger h, by decreasing h.
-
-    Examples
-    --------
-    >>> nondominated(np.array([1.0, 3.0, 2.0, -np.inf]), np.array([4.0, 1.0, 0.5, 9.0]))      # -inf: there is no label
-    array([1, 0])
-    """
+    """Return the places of points whose g is larger than at every point of larger h, by decreasing h."""
     order = np.lexsort((-g, -h))
     before = np.concatenate([[-np.inf], np.maximum.accumulate(g[order])[:-1]])
     return np.asarray(order[(g[order] > before) & (h[order] > -np.inf)])

@@ -26,23 +26,6 @@ class LeafAlgorithm(PathsAlgorithm):
     """One leaf with its ancestors: gains accumulate down a tree of the shared beginnings of the leaves' lists.
 
     The beginnings of a tree's lists are its nodes. In other hierarchies a node may occur several times.
-
-    Parameters
-    ----------
-    leaves : Leaves
-    n : int
-        Number of variables.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structopt.recognize import Leaves
-    >>> leaves = Leaves(ptr=np.array([0, 3, 6, 8]), column=np.array([1, 0, 2, 1, 0, 3, 1, 4]))
-    >>> algorithm = LeafAlgorithm(leaves, 5)
-    >>> algorithm.maximize(np.array([1.0, 0.0, 2.0, 2.5, 3.0])).z
-    array([1., 1., 0., 1., 0.])
-    >>> algorithm.diagram
-    <Diagram: 3 labels, 4 nodes, 5 arcs>
     """
 
     name = "best leaf"

@@ -18,28 +18,7 @@ __all__ = ["PathAlgorithm"]
 
 
 class PathAlgorithm(DiagramAlgorithm):
-    """Best paths in acyclic graphs, one for each pair of source and sink; of equal ones that of the first arcs.
-
-    Parameters
-    ----------
-    path : Path
-        The graph, with the pairs. Paths of different pairs have no arc in common.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import structopt as so
-    >>> space = so.LabelSpace("s to t")
-    >>> arc = space.binary("arc", 5)                                    # sa, sb, at, bt, st
-    >>> space.subject_to(arc[0] + arc[1] + arc[4] == 1, arc[0] == arc[2], arc[1] == arc[3])
-    >>> oracle = so.Oracle(space)
-    >>> oracle
-    <Oracle by DAG path on <CompiledSpace 's to t': 5 variables (5 integer), 3 rows, 7 non-zeros>>
-    >>> oracle.maximize([1.0, 2.0, 1.0, -3.0, 1.5]).z
-    array([1., 0., 1., 0., 0.])
-    >>> oracle.marginals(np.zeros((1, 5))).round(2)
-    array([[0.33, 0.33, 0.33, 0.33, 0.33]])
-    """
+    """Best paths in acyclic graphs, one for each pair of source and sink; of equal ones that of the first arcs."""
 
     name = "DAG path"
 

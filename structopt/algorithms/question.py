@@ -38,11 +38,5 @@ class Question(enum.Flag):
 
 
 def per_question(**texts: str) -> Mapping[Question, str]:
-    """Return a text for each question that is named.
-
-    Examples
-    --------
-    >>> per_question(argmax="arcs")
-    {<Question.ARGMAX: 1>: 'arcs'}
-    """
+    """Return a text for each question that is named."""
     return {Question[name.upper()]: text for name, text in texts.items()}

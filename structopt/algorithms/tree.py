@@ -30,22 +30,6 @@ class TreeAlgorithm(PathsAlgorithm):
     """Needed-child sets of one tree or several, by a dynamic program in O(n); all roots are chosen.
 
     Ties leave children of value 0 out unless one of them is needed. Then the first best child is chosen.
-
-    Parameters
-    ----------
-    tree : Tree
-    n : int
-        Number of variables.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structopt.recognize import Tree
-    >>> tree = TreeAlgorithm(Tree(column=np.arange(-1, 5), parent=np.array([-1, 0, 1, 1, 2, 2])), 5)
-    >>> tree.maximize(np.array([-1, 0.5, -2, -0.3, -0.4])).z
-    array([1., 1., 0., 1., 0.])
-    >>> tree.k_best(np.array([-1, 0.5, -2, -0.3, -0.4]), 3).values.round(12)
-    array([-0.8, -0.9, -1.2])
     """
 
     name = "tree dynamic program"

@@ -15,28 +15,14 @@ __all__ = ["Completion", "completion_of"]
 
 
 class Completion(NamedTuple):
-    """Variables that follow from known 0/1 variables: constants, products of two of them, and sums of all of these.
+    """Variables that follow from known 0/1 variables: constants, products of two of them, and sums of all of these."""
 
-    Attributes
-    ----------
-    products : ndarray of int, shape (3, n_products)
-        Each product, and its two factors.
-    factors : ndarray of int
-        All variables that are a factor of a product.
-    fixed, values : ndarray
-        Variables with only one value, and these values.
-    columns : ndarray of int
-        The columns of `dependent.matrix`.
-    dependent : Dependent or None
-        Variables that are sums of the others.
-    """
-
-    products: IntArray
-    factors: IntArray
-    fixed: IntArray
+    products: IntArray  # each product, and its two factors; shape (3, n_products)
+    factors: IntArray  # all variables that are a factor of a product
+    fixed: IntArray  # variables with only one value, and these values
     values: FloatArray
-    columns: IntArray
-    dependent: Dependent | None
+    columns: IntArray  # the columns of `dependent.matrix`
+    dependent: Dependent | None  # variables that are sums of the others
 
     def fill(self, points: FloatArray) -> bool:
         """Write the variables that follow into every row of `points`; False if a factor is neither 0 nor 1."""

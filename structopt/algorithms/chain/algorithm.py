@@ -34,21 +34,6 @@ class GroupForestAlgorithm(PathsAlgorithm):
 
     If no group has more than two neighbours, the groups form chains, and all questions are answered. Of other forests
     there is no diagram: a tree is not a path. They have the best label, sums and samples.
-
-    Parameters
-    ----------
-    record : structopt.recognize.GroupForest
-        The groups and their pairs.
-    n : int
-        Number of variables.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import structopt as so
-    >>> chain = so.structures.Chain(2).algorithm(np.zeros((3, 1)))
-    >>> chain.maximize(np.arange(14.0)).z
-    array([0., 1., 0., 1., 0., 1., 0., 0., 0., 1., 0., 0., 0., 1.])
     """
 
     name = "max-sum on a forest"

@@ -24,34 +24,18 @@ _FRACTIONS = range(1, 13)
 
 
 class LossUnits(NamedTuple):
-    """Losses by position and state that count in units, one unit for each chain.
+    """Losses by position and state that count in units, one unit for each chain."""
 
-    Attributes
-    ----------
-    rows : ndarray of int64, shape (positions, S)
-        The loss above the position's smallest, in units.
-    unit, base : ndarray, shape (n,)
-        A chain of e units has the loss ``base + unit * e``.
-    levels : ndarray of int64, shape (n,)
-        One more than the largest number of units.
-    """
-
-    rows: IntArray
-    unit: FloatArray
+    rows: IntArray  # the loss above the position's smallest, in units, by position and state
+    unit: FloatArray  # a chain of e units has the loss ``base + unit * e``
     base: FloatArray
-    levels: IntArray
+    levels: IntArray  # one more than the largest number of units of each chain
 
 
 def loss_units(coef: FloatArray, ptr: IntArray) -> LossUnits | None:
     """Losses of stacked chains in whole units, or None where they do not count in any.
 
     Every position has exactly one state, so that a position's smallest loss is a constant.
-
-    Examples
-    --------
-    >>> units = loss_units(np.array([[0.5, 0.0], [1.0, 2.5], [0.0, 2.0]]), np.array([0, 2, 3]))
-    >>> units.rows.tolist(), units.unit.tolist(), units.levels.tolist()
-    ([[1, 0], [0, 3], [0, 1]], [0.5, 2.0], [5, 2])
     """
     losses, bounds = np.ascontiguousarray(coef, dtype=np.float64), np.ascontiguousarray(ptr, dtype=np.int64)
     n = len(ptr) - 1
@@ -147,27 +131,10 @@ def loss_front_batch(
     n_jobs: int = 1,
     lowest: IntArray | None = None,
 ) -> LossFronts:
-    """The best score for every number of units of loss, of every chain.
+    """The best score for every number of units of loss below `levels` and from `lowest` on, of every chain.
 
-    Parameters
-    ----------
-    U, ptr, T, init
-        As in `structopt.algorithms.chain.viterbi.viterbi_batch`.
-    loss : ndarray of int64, shape (positions, S)
-        Units of loss, at least 0.
-    levels : ndarray of int64, shape (n,)
-        One more than the largest loss of each chain, or than the largest that matters.
-    lowest : ndarray of int64, shape (n,), optional
-        The smallest loss of each chain that matters; sequences of less are left out. What the positions before cannot
-        make up for is not computed: of a few levels near either end the table is a narrow band.
-
-    Examples
-    --------
-    >>> U, loss = np.array([[1, 0], [0, 0.5], [0.2, 0]]), np.array([[0, 1]] * 3)
-    >>> T = np.array([[0.5, -1], [0, 0.3]])
-    >>> front = loss_front_batch(U, np.array([0, 3]), T, loss, np.array([4]), np.zeros(2))
-    >>> front.values.round(12).tolist(), front.decode(np.array([2])).tolist()
-    ([2.2, 0.7, 1.0, 1.1], [1, 1, 0])
+    What the positions before cannot make up for is not computed: of a few levels near either end the table is a narrow
+    band.
     """
     unary = floats(U, "U", 2)
     n_states = unary.shape[1]

@@ -24,28 +24,7 @@ EMPTY = "every state sequence of this chain is forbidden; allow a transition or 
 
 
 def viterbi(U: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None) -> tuple[IntArray, float]:
-    """The best state sequence of one chain and its score.
-
-    Parameters
-    ----------
-    U : array_like, shape (L, S)
-        Scores of the states by position.
-    T : array_like, shape (S, S) or (L - 1, S, S)
-        Scores of the transitions, row = from.
-    init : array_like, shape (S,), optional
-        Scores of the first state.
-
-    Returns
-    -------
-    y : ndarray of int64, shape (L,)
-    value : float
-
-    Examples
-    --------
-    >>> y, value = viterbi([[1, 0], [0, 0.5], [0.2, 0]], [[0.5, -1], [0, 0.3]])
-    >>> y.tolist(), round(value, 12)
-    ([0, 0, 0], 2.2)
-    """
+    """The best state sequence of one chain and its score."""
     unary, steps, stride, start = _check(U, T, init)
     y, values, status, _ = loops.viterbi_batch(unary, np.array([0, len(unary)]), steps, stride, start)
     if status:
@@ -56,29 +35,7 @@ def viterbi(U: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = Non
 def viterbi_batch(
     U: npt.ArrayLike, ptr: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None
 ) -> tuple[IntArray, FloatArray]:
-    """`viterbi` for many chains in one call.
-
-    Parameters
-    ----------
-    U : array_like, shape (sum of lengths, S)
-        The chains, one after the other.
-    ptr : array_like of int, shape (n + 1,)
-        Chain i is ``U[ptr[i]:ptr[i + 1]]``.
-    T : array_like, shape (S, S) or (sum of (length - 1), S, S)
-        Shared by all chains, or one matrix per step.
-    init : array_like, shape (S,), optional
-
-    Returns
-    -------
-    y : ndarray of int64, shape (sum of lengths,)
-    values : ndarray, shape (n,)
-
-    Examples
-    --------
-    >>> y, values = viterbi_batch([[1, 0], [0, 0.5], [0.2, 0], [0, 1]], [0, 3, 4], [[0.5, -1], [0, 0.3]])
-    >>> y.tolist(), values.round(12).tolist()
-    ([0, 0, 0, 1], [2.2, 1.0])
-    """
+    """`viterbi` for many chains in one call; chain i is ``U[ptr[i]:ptr[i + 1]]``."""
     unary, bounds, steps, stride, start = _check_batch(U, ptr, T, init)
     y, values, status, index = loops.viterbi_batch(unary, bounds, steps, stride, start)
     if status:
@@ -92,12 +49,6 @@ def k_best(
     """Return the k best state sequences, best first, and their scores; fewer if the chain has fewer.
 
     Lawler's cells on the table of one backward pass (docs/mathematics/oracles#chains-and-segments), O(L S^2 + k L S).
-
-    Examples
-    --------
-    >>> labels, values = k_best([[1, 0], [0, 0.5], [0.2, 0]], [[0.5, -1], [0, 0.3]], 2)
-    >>> labels.tolist(), values.round(12).tolist()
-    ([[0, 0, 0], [1, 1, 1]], [2.2, 1.1])
     """
     unary, steps, stride, start = _check(U, T, init)
     if k < 1:
@@ -113,22 +64,7 @@ def k_best(
 def marginals_batch(
     U: npt.ArrayLike, ptr: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return log-partition functions and marginals of the distributions proportional to exp(score) of many chains.
-
-    Returns
-    -------
-    log_z : ndarray, shape (n,)
-    node : ndarray, shape (sum of lengths, S)
-        ``P(y_t = s)``.
-    transitions : ndarray, shape (n, S, S)
-        Expected number of times that each transition is used.
-
-    Examples
-    --------
-    >>> log_z, node, _ = marginals_batch([[1, 0], [0, 0.5], [0.2, 0]], [0, 3], [[0.5, -1], [0, 0.3]])
-    >>> round(float(log_z[0]), 9), round(float(node[0, 0]), 7)
-    (3.136237783, 0.6479106)
-    """
+    """Return log Z, ``P(y_t = s)`` and the expected uses of each transition under ``exp(score) / Z`` of many chains."""
     unary, bounds, steps, stride, start = _check_batch(U, ptr, T, init)
     log_z, node, transitions, status, index = sums.marginals_batch(unary, bounds, steps, stride, start)
     if status:

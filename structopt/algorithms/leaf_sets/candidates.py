@@ -32,17 +32,7 @@ _ADDED = 30
 
 
 def greedy_label(h: Hierarchy, gain: FloatArray) -> FloatArray:
-    """The best leaf with its ancestors, then the leaf that adds most, as long as one adds anything.
-
-    Examples
-    --------
-    >>> import structopt as so
-    >>> h = so.Hierarchy([("r", "p"), ("r", "q"), ("p", "a"), ("p", "b"), ("q", "b"), ("q", "c")])
-    >>> h.nodes
-    ('r', 'p', 'q', 'a', 'b', 'c')
-    >>> greedy_label(h, np.array([0.0, 1.0, -1.0, 0.5, -3.0, 1.5]))
-    array([1., 1., 1., 1., 0., 1.])
-    """
+    """The best leaf with its ancestors, then the leaf that adds most, as long as one adds anything."""
     closure, z = h.closure, np.zeros(len(h))
     left = gain.copy()
     for _ in range(_ADDED):
@@ -60,16 +50,6 @@ def candidates(h: Hierarchy, gain: FloatArray, value: float, slack: float) -> tu
     """Leaves, numbered among the leaves, of which a label may exceed a value; the bound of labels with no such leaf.
 
     A leaf whose bound is above the value by no more than `slack` is none.
-
-    Examples
-    --------
-    >>> import structopt as so
-    >>> h = so.Hierarchy([("r", "p"), ("r", "q"), ("p", "a"), ("p", "b"), ("q", "b"), ("q", "c")])
-    >>> gain = np.array([0.0, -1.0, -1.0, -2.0, -0.5, -3.0])  # r p q a b c
-    >>> candidates(h, gain, -2.5, 1e-9)
-    (array([], dtype=int64), -2.5)
-    >>> candidates(h, gain, -3.0, 1e-9)
-    (array([1]), -3.0)
     """
     own = np.empty(len(h))
     elsewhere = extras(gain, h.parent_ptr, h.parent, own)

@@ -27,15 +27,6 @@ class Core:
     `place` is the number in the core of every node, shifted by one for the node above, or -1; `above` its parent. Arcs
     of the core are numbered by child, then parent. `space` is the program over the core: x of its nodes, then s of its
     inner nodes, what they take of their best child outside (`fold`).
-
-    Examples
-    --------
-    >>> import structopt as so
-    >>> core = Core(so.Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3), (1, 4)]))
-    >>> core.place.tolist()
-    [0, 1, 2, 3, 4, -1]
-    >>> core.space
-    <CompiledSpace: 9 variables (5 integer), 8 rows, 21 non-zeros>
     """
 
     def __init__(self, h: Hierarchy) -> None:

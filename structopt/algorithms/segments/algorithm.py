@@ -56,13 +56,6 @@ class SegmentVariables:
     """Variables of a segmentation, block by block.
 
     The blocks are ``segment (R, S)``, ``transition (T - 1, S, S)``, and optionally ``initial (S,)``, ``length (L, S)``.
-
-    Parameters
-    ----------
-    length, max_length : int
-        Numbers of positions in all, and in a segment at most.
-    n_states : int
-    first_block, length_block : bool
     """
 
     def __init__(self, length: int, max_length: int, n_states: int, first_block: bool, length_block: bool) -> None:

@@ -37,34 +37,7 @@ _EMPTY = "every segmentation is forbidden; allow a longer segment, a transition 
 def viterbi_batch(
     seg: npt.ArrayLike, ptr: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the best segmentation and its score for each of many sequences.
-
-    Parameters
-    ----------
-    seg : array_like, shape (positions of all sequences, max_length, S)
-        ``seg[ptr[i]:ptr[i + 1]]`` is sequence i. ``seg[t, l - 1, s]`` is the score of a segment of state s over the
-        positions t .. t + l - 1.
-    ptr : array_like of int, shape (n + 1,)
-    T : array_like, shape (S, S) or (number of boundaries, S, S)
-        Scores of neighbouring states, one matrix for all boundaries between positions or one per boundary.
-    init : array_like, shape (S,), optional
-        Scores of the first segment's state.
-
-    Returns
-    -------
-    segments : ndarray of int64, shape (number of segments, 2)
-        Start (within its own sequence) and state.
-    segment_ptr : ndarray of int64, shape (n + 1,)
-        The segments of sequence i are ``segments[segment_ptr[i]:segment_ptr[i + 1]]``.
-    values : ndarray, shape (n,)
-
-    Examples
-    --------
-    >>> seg = [[[1, 0], [1.2, 0.4]], [[0, 0.5], [0.1, 1.5]], [[0.2, 0], [0, 0]]]
-    >>> segments, _, values = viterbi_batch(seg, [0, 3], [[0.5, -1], [0, 0.3]])
-    >>> segments.tolist(), values.round(12).tolist()
-    ([[0, 0], [1, 0], [2, 0]], [2.2])
-    """
+    """Return rows (start, state) of the best segments, where those of each sequence begin, and the scores."""
     scores = floats(seg, "seg", 3)
     if not scores.size:
         raise DeclarationError("A segmentation needs at least one position, one length and one state.")
