@@ -7,7 +7,6 @@ observed features. The sum over all labels is one forward-backward pass (chains)
 from __future__ import annotations
 
 import copy
-import zlib
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any, Literal, Self, cast
@@ -111,8 +110,7 @@ class StructuredLikelihood(Risk):
         return digest(type(model), model.space(self._batch.input(0)).fingerprint)
 
     def fingerprint(self) -> str:
-        labels = zlib.crc32(np.ascontiguousarray(self._truth).tobytes())
-        return f"{super().fingerprint()}, labels {labels:08x}{checksum(self._weight)}"
+        return f"{super().fingerprint()}, labels {digest(self._truth)}{checksum(self._weight)}"
 
 
 def _take(part: Any, rows: Any) -> Any:

@@ -497,7 +497,9 @@ def check_trainer(
     given: list[_Problem] = []
     for item in TRAINER_PROBLEMS if problems is None else problems:
         if not isinstance(item, str):
-            given.append(_Problem(repr(item()), item, L2(), lam))
+            name = repr(item())
+            again = sum(problem.name.startswith(name) for problem in given)  # runs are kept by name
+            given.append(_Problem(f"{name} {again + 1}" if again else name, item, L2(), lam))
         elif item in TRAINER_PROBLEMS:
             given.append(_built_in(item, lam))
         else:

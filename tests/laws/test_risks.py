@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 import structopt as so
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, StructoptError
 from structopt.risks import LinearRisk, Risk, StructuredRisk
 from structopt.risks.risk import Cut
 from structopt.testing import check_risk
@@ -206,9 +206,36 @@ def fixed_root():
     return so.Model(space, {"node": so.features.Linear()}, so.losses.Hamming())
 
 
+def two_blocks():
+    """Labels with nothing on in the block that counts."""
+    space = so.LabelSpace()
+    y, free = space.binary("y", 3), space.binary("free", 2)
+    space.subject_to(y[0] + free[0] <= 1)
+    features = {"y": so.features.Linear(), "free": so.features.Linear()}
+    return so.Model(space, features, {"y": so.losses.Hamming()})
+
+
+def few_tags(x):
+    """At most two tags, of as many as the input has rows."""
+    space = so.LabelSpace(f"{x.shape[0]} tags")
+    space.subject_to(space.binary("tag", (x.shape[0], 1)).sum() <= 2)
+    return space
+
+
+FEW_TAGS = so.Model(few_tags, {"tag": so.features.Table()}, so.losses.Hamming())
+
+
+def predicted(model, *shapes):
+    """Inputs of these shapes in turn, and the labels that random weights predict."""
+    inputs = [RNG.normal(size=shapes[i % len(shapes)]) for i in range(N)]
+    w = RNG.normal(size=model.batch(inputs).n_weights)
+    return model, inputs, [model.predict(w, x) for x in inputs]
+
+
 SEGMENTS = S.Segmentation(2, 2, pooling="mean", length_weights=True)
 PIECES = [SEGMENTS.predict(RNG.normal(size=12), x) for x in WORDS]
 PAIRS = np.array([[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]])[LEVEL]
+BLOCKS = [{"y": [0, 1, 0][:k] + [0] * (3 - k), "free": [1, k % 2]} for k in LEVEL]
 NODES = np.repeat([np.eye(17, dtype=int)[0], np.ones(17, dtype=int)], [5, 4], axis=0)
 
 CASES = {
@@ -278,6 +305,7 @@ CASES = {
     "ChainCRF rules": of_model(R.ChainCRF, RULES, WORDS, STATES),
     "TreeCRF": of_model(R.TreeCRF, FOREST, X, TAGS),
     "SpaceCRF": of_model(R.SpaceCRF, S.MultiLabel(3, at_most=2), X, np.minimum(TAGS, [1, 1, 0])),
+    "SpaceCRF inputs": of_model(R.SpaceCRF, FEW_TAGS, WORDS, [np.eye(len(x))[:, :1] for x in WORDS]),
     "StructuredRisk margin": structured(MRF, X, TAGS, "margin"),
     "StructuredRisk slack": structured(MRF, X, TAGS, "slack"),
     "StructuredRisk beta": structured(MRF, X, TAGS, so.surrogates.BetaScaling(0.5)),
@@ -293,6 +321,15 @@ CASES = {
     "StructuredRisk leaves": structured(S.HierarchicalLabels(TREE), X, LEAVES, "slack"),
     "StructuredRisk declared": structured(budget(), X, np.minimum(TAGS, [0, 1, 1]), "slack"),
     "StructuredRisk fixed root": structured(fixed_root(), X, NODES, "slack"),
+    "StructuredRisk classes": structured(S.Multiclass(3), X, LEVEL, "margin"),
+    "StructuredRisk classes slack": structured(S.Multiclass(3), X, LEVEL, "slack"),
+    "StructuredRisk classes micro_f1": structured(S.Multiclass(3), X, LEVEL, "micro_f1"),
+    "StructuredRisk blocks micro_f1": structured(two_blocks(), X, BLOCKS, "micro_f1"),
+    "StructuredRisk chain costs": structured(S.Chain(2, loss=[[0, 1], [2, 0]]), WORDS, STATES, "slack"),
+    "StructuredRisk trees": structured(*predicted(S.Arborescence(), (3, 3, 2), (4, 4, 2)), "slack"),
+    "StructuredRisk relations": structured(*predicted(S.LabelledArborescence(2), (2, 2, 2), (3, 3, 2)), "slack"),
+    "StructuredRisk matching": structured(*predicted(S.Assignment(normalize=True), (3, 3, 2)), "slack"),
+    "StructuredRisk unmatched": structured(*predicted(S.Assignment(unmatched=True), (3, 3, 2), (2, 2, 2)), "slack"),
     "StructuredRisk hull": structured(S.MultiLabel(3), X, TAGS, "slack", search="convex_hull"),
     "StructuredRisk inexact": structured(MRF, X, TAGS, "slack", rtol=1e-2),
 }
@@ -350,7 +387,12 @@ def test_laws_of_risks_with_weights(name):
     assert risk.fingerprint() != plain.fingerprint() and equal.fingerprint() == plain.fingerprint()
 
 
-FORMS = [np.asfortranarray, sp.csr_array, sp.csc_array, lambda X: X.astype(np.float32)]
+FORMS = [
+    np.asfortranarray,
+    lambda X: sp.csr_array(X.reshape(-1, X.shape[-1])),
+    lambda X: sp.csc_array(X.reshape(-1, X.shape[-1])),
+    lambda X: X.astype(np.float32),
+]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -381,7 +423,7 @@ def test_bad_features_are_rejected(name, wrong):
     if wrong.ndim == 1 and name.split()[-1] in ("SpaceCRF", "declared", "root"):
         pytest.skip("an input of a declared model may be one number")
     # A risk of a model is rejected by its model, which counts examples and not rows of X.
-    with pytest.raises(DeclarationError, match=r"[Ee]xample|no features|X |An input of Ranking"):
+    with pytest.raises(StructoptError, match=r"[Ee]xample|no features|X |An input of"):
         build(rows, form=lambda X: wrong)
 
 

@@ -8,6 +8,7 @@ import functools
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import structopt as so
 from structopt.errors import DeclarationError
@@ -43,6 +44,96 @@ def test_laws_of_trainers(name):
     assert report.ok, report
     assert report.subject == f"{name} ({', '.join(PROBLEMS[name])})"
     assert {outcome.check for outcome in report.skipped} == ({"optimum"} if slow else set())
+
+
+# ---- other problems and options --------------------------------------------------------------------
+
+S = so.structures
+X = np.random.default_rng(5).normal(size=(8, 2))
+LEVEL, TAGS = np.arange(8) % 3, (X[:, [0, 1, 0]] > [0.0, 0.0, 0.5]).astype(int)
+
+
+def length(x):
+    return x["at"].shape[0]
+
+
+def walks(sparse):
+    """Walks over three nodes: two tables of features of different widths, and tied weights."""
+
+    def space(x):
+        T, tail, head = length(x), np.array([0, 0, 1, 1, 2]), np.array([1, 2, 0, 1, 2])
+        space = so.LabelSpace(f"walks of {T}")
+        at, step, first = space.binary("at", (T, 3)), space.binary("step", (T - 1, 5)), space.binary("first", 3)
+        space.subject_to(at[0].sum() == 1, first == at[0])
+        for node in range(3):
+            space.subject_to(step[:, tail == node].sum(axis=1) == at[:-1, node])
+            space.subject_to(step[:, head == node].sum(axis=1) == at[1:, node])
+        return space
+
+    features = {"at": so.features.Table("at"), "step": so.features.Shared("step"), "first": so.features.Tied()}
+    model = so.Model(space, features, {"at": so.losses.Hamming()}, key=length)
+    rng, made = np.random.default_rng(1), sp.csr_array if sparse else np.asarray
+    inputs = [
+        {"at": made(rng.normal(size=(T, 2))), "step": made(rng.normal(size=(5 * (T - 1), 3)))} for T in (2, 3, 2, 3)
+    ]
+    return structured(model, inputs, [model.predict(rng.normal(size=12), x) for x in inputs])
+
+
+def equal_features(tied):
+    """Labels with the joint features of the true label and a positive loss."""
+    if not tied:
+        tree = so.Hierarchy([("root", "a"), ("root", "b")])
+        model = S.HierarchicalLabels(tree, "closure", alpha=[0.0, 1.0, 1.0])
+    else:
+        space = so.LabelSpace("two blocks")
+        a, b = space.binary("a", 3), space.binary("b", 2)
+        space.subject_to(a.sum() == 1, b[0] <= a[0])
+        features = {"a": so.features.Linear(), "b": so.features.Tied([0, 0])}
+        model = so.Model(space, features, {"a": so.losses.Hamming(), "b": so.losses.Hamming()})
+    labels = model.space().enumerate()
+    return structured(model, X, list(labels[np.arange(8) % len(labels)]))
+
+
+def structured(model, inputs, labels, surrogate="margin"):
+    return so.risks.StructuredRisk(model, inputs, labels, surrogate, rtol=1e-10)
+
+
+COSTS = np.array([[0, 1, 4], [0.5, 0, 2], [3, 2, 0]])
+OTHERS = {
+    "beta scaling": lambda: structured(S.PairwiseMRF(3), X, TAGS, so.surrogates.BetaScaling(0.5)),
+    "costs": lambda: structured(S.Multiclass(3, loss=COSTS), sp.csr_array(X), LEVEL),
+    "one class": lambda: structured(S.Multiclass(["a", "b"]), np.ones((3, 2)), ["a"] * 3),
+    "one example": lambda: structured(S.PairwiseMRF(3), X[:1], TAGS[:1], "slack"),
+    "examples twice": lambda: structured(S.Multiclass(3), np.vstack([X, X]), np.append(LEVEL, LEVEL)),
+    "no features": lambda: structured(S.Multiclass(3, intercept=True), X * (np.arange(8) > 3)[:, None], LEVEL),
+    "walks": lambda: walks(sparse=False),
+    "sparse walks": lambda: walks(sparse=True),
+    "equal features": lambda: equal_features(tied=False),
+    "tied features": lambda: equal_features(tied=True),
+}
+CLASSES = ("costs", "one class", "examples twice", "no features")
+
+
+@pytest.mark.parametrize("name", ["block_ascent", "bmrm", "multiclass_ascent", "n_slack", "one_slack"])
+def test_laws_of_trainers_on_other_problems(name):
+    problems = [make for key, make in OTHERS.items() if key in CLASSES or name != "multiclass_ascent"]
+    report = check_trainer(name, problems=problems, lam=0.3)
+    assert report.ok, report
+
+
+OPTIONS = {
+    "bounded bundle": functools.partial(bmrm, max_cuts=4),
+    "plain steps": functools.partial(bmrm, theta=1.0, line_search=False),
+    "full working sets": functools.partial(so.train.block_ascent, cached_labels=2),
+    "without a cache": functools.partial(so.train.one_slack, cached_labels=0),
+    "short steps": functools.partial(so.train.one_slack, theta=0.3),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_laws_of_trainers_with_options(name):
+    report = check_trainer(OPTIONS[name], problems=["margin", "slack", OTHERS["tied features"]])
+    assert report.ok, report
 
 
 def test_every_trainer_has_a_case():
