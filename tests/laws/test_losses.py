@@ -122,6 +122,8 @@ DEFINITIONS = {
     "WrongPartners": lambda y, t: (partners(y) != partners(t)).any(axis=1).sum() / 4,
     "WrongEdges": lambda y, t: np.maximum(y - t, 0.0).sum(),
     "PositionLoss": differ((3, 3), 1),
+    # Of the two states only the second one is an entity.
+    "EntityErrors": lambda y, t: (y != t).reshape(-1, 2)[:, 1].sum(),
 }
 
 

@@ -155,10 +155,33 @@ def test_searches_of_spaces(name, psi):
         best = max(0.0, *(psi.clipped(*p) for p in zip(h.tolist(), g.tolist(), strict=True)))
         for front in (True, False):
             check(so.search.exact(plane, psi, front=front), plane, psi, best, exact=True)
+        check(so.search.convex_hull(plane, psi, integral=True), plane, psi, best, exact=True)
+        check(so.search.exact(plane, psi, front=False, max_queries=2), plane, psi, best, exact=False)
         hull = so.search.convex_hull(plane, psi)
         assert hull.upper_bound >= best - 1e-5 * max(1.0, best)
         if isinstance(psi, Product):
             check(so.search.angular(plane, rtol=0.0), plane, psi, best, exact=True)
+
+
+#: Spaces whose relaxation has no other vertices than the labels.
+INTEGRAL = ["chain", "closure of a dag", "assignment", "closure"]
+
+
+@pytest.mark.parametrize("psi", SURROGATES, ids=repr)
+@pytest.mark.parametrize("name", INTEGRAL)
+def test_searches_of_relaxed_spaces(name, psi):
+    for solver in ("auto", "highs"):
+        plane, h, g, _ = on_space(name, 0, psi)
+        relaxed = so.Oracle(plane.oracle.declared, solver, integral="relax")
+        axes = plane.coordinates
+        plane = so.Plane(relaxed, (axes.h, axes.h0), (axes.g, axes.g0), truth=plane.truth)
+        order = np.lexsort((-h, -g))
+        front = order[h[order] > np.maximum.accumulate(np.append(-np.inf, h[order][:-1]))]
+        best = best_mixture(psi, h[front], g[front])
+        for search in (so.search.exact, so.search.convex_hull):
+            check(search(plane, psi), plane, psi, best, exact=True)
+        if isinstance(psi, Product):
+            check(so.search.angular(plane, rtol=0.0), plane, psi, best, exact=False)
 
 
 def check_queries(plane, h, g, label_of):
@@ -175,6 +198,7 @@ def check_queries(plane, h, g, label_of):
         restrictions = [
             ({}, np.ones(h.size, dtype=bool)),
             ({"above": middle}, (h > middle[0] + 1e-6) & (g > middle[1] + 1e-6)),
+            ({"above": (-math.inf, middle[1])}, g > middle[1] + 1e-6),
             ({"bottom": ray, "top": (1e-4, 1.0)}, angle & (g > 0.8 * h) & (1e4 * h > g)),
             ({"bottom": (1.0, 1e-4), "top": ray}, angle & (g < 0.8 * h) & (1e4 * g > h)),
         ]

@@ -39,8 +39,10 @@ sys.path[:0] = [] if str(HERE) in sys.path else [str(HERE)]
 from faults import edges, learning, patches, solving  # noqa: E402, F401
 from faults.base import AREAS, LAWS, MUTANTS, ROOT, Patch, Seam  # noqa: E402, F401
 
-#: Seconds after which tests without an end are stopped; this counts as a failure.
+#: CPU seconds after which tests without an end are stopped; this counts as a failure. A busy machine takes longer.
 _LONG = 900
+#: Seconds after which tests that wait for something are stopped.
+_WAITING = 4 * _LONG
 #: Bytes of memory that tests may take; some mutants list labels for ever.
 _MOST_BYTES = 4 << 30
 #: Libraries that every run of pytest needs, in the order in which they can be imported.
@@ -65,16 +67,17 @@ def run_pytest(arguments: str, mutant: str) -> str | None:
                 os.dup2(output.fileno(), 2)
             os.environ["STRUCTOPT_MUTANT"] = mutant
             resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, _MOST_BYTES))
+            resource.setrlimit(resource.RLIMIT_CPU, (_LONG, _LONG))
             plain = ["-p", "plugin", "-p", "no:cacheprovider", "-x", "-q", "--no-header", "--tb=no", "-m", "not slow"]
             os._exit(int(pytest.main([*plain, "--rootdir", str(ROOT), *shlex.split(arguments)])))
         begun, done, status = time.monotonic(), 0, 0
         while not done:
             time.sleep(0.05)
             done, status = os.waitpid(child, os.WNOHANG)
-            if not done and time.monotonic() - begun > _LONG:
+            if not done and time.monotonic() - begun > _WAITING:
                 os.kill(child, 9)
                 os.waitpid(child, 0)
-                return f"no end after {_LONG} s: {arguments}"
+                return f"no end after {_WAITING} s: {arguments}"
         text = path.read_text(encoding="utf-8", errors="replace")
     code = os.waitstatus_to_exitcode(status)
     if code in (0, 5):  # 5: no test has a name that fits
