@@ -52,21 +52,6 @@ def test_decisions_of_structured_svms():
         svm.predict(X, decision="bayes", temperature=0.0)
 
 
-def test_structures_keep_their_own_sums():
-    rng = np.random.default_rng(1)
-    model = so.structures.PairwiseMRF(3, edges=[(0, 1), (1, 2)])
-    X, Y = rng.normal(size=(12, 2)), rng.integers(0, 2, (12, 3))
-    crf = so.CRF(model, lam=0.1, tol=1e-8).fit(X, Y)
-    other = so.train.bmrm(so.risks.SpaceCRF(model, X, Y), lam=0.1, tol=1e-8)
-    assert crf.result_.objective == pytest.approx(other.objective, abs=1e-7)
-    sequences = [rng.normal(size=(t, 2)) for t in (2, 3, 4)]
-    states = [rng.integers(0, 2, len(x)).tolist() for x in sequences]
-    chain = so.CRF(so.structures.Chain(2), lam=0.1, tol=1e-8).fit(sequences, states)
-    own = so.CRF(lam=0.1, tol=1e-8).fit(sequences, states)
-    np.testing.assert_allclose(chain.w_, own.w_, atol=1e-6)
-    assert [list(map(int, y)) for y in chain.predict(sequences)] == own.predict(sequences)
-
-
 def test_models_without_a_distribution_are_refused():
     model, X, Y = problem()
     with pytest.raises(DeclarationError, match="states describes the chain"):

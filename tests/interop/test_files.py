@@ -11,14 +11,12 @@ from pathlib import Path
 import highspy
 import numpy as np
 import pulp
-import pyomo.environ as pyo
 import pytest
 import scipy.sparse as sp
 
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch, UnboundedObjective, UnsupportedModel
 from structopt.interop.files import read, read_model, write
 from structopt.interop.matrices import assemble
-from structopt.interop.pyomo import read_pyomo
 from structopt.oracle import Oracle
 from structopt.space import LabelSpace
 from structopt.space.compiled import CompiledSpace
@@ -197,17 +195,6 @@ def test_quadratic_objective_is_rejected(tmp_path: Path) -> None:
             read(mps(tmp_path, RHS="", **{section: " x x 2\n"}))
 
 
-def test_objective(tmp_path: Path, space: CompiledSpace) -> None:
-    path = lp(tmp_path, " r: a + b >= 1", objective="2 b + a + 3")
-    path.write_text(path.read_text(encoding="utf-8").replace("min", "max"), encoding="utf-8")
-    found, objective = read(path), read_model(path)[1]
-    assert objective is not None
-    assert dict(zip(found.variable_names, objective.coef.tolist(), strict=True)) == {"a": 1, "b": 2}
-    assert (objective.constant, objective.sense) == (3, "maximize")
-    write(space, path)
-    assert read_model(path)[1] is None
-
-
 def test_clear_errors(tmp_path: Path, space: CompiledSpace) -> None:
     with pytest.raises(FileNotFoundError, match=r"no file .*missing.mps"):
         read(tmp_path / "missing.mps")
@@ -251,36 +238,6 @@ def test_case_compression_and_text(tmp_path: Path, space: CompiledSpace, suffix:
     first = raw
     write(space, path)
     assert path.read_bytes() == first
-
-
-def test_files_of_pulp_and_pyomo(tmp_path: Path) -> None:
-    model = pyo.ConcreteModel()
-    model.y = pyo.Var([0, 1, 2], domain=pyo.Binary)
-    model.z = pyo.Var(bounds=(-1, 2.5))
-    model.r = pyo.Constraint(expr=(1, model.y[0] + 2 * model.y[1] - model.z, 3))
-    model.s = pyo.Constraint(expr=model.y[2] + model.z == 1)
-    model.o = pyo.Objective(expr=model.y[0])
-    path = tmp_path / "pyomo.lp"
-    model.write(str(path), io_options={"symbolic_solver_labels": True})
-    found = read(path)
-    assert set(found.variable_names) >= {"y(0)", "y(1)", "y(2)", "z"}
-    assert found.integrality.sum() == 3
-    assert read_pyomo(model).n_rows == 2
-    problem = pulp.LpProblem("p")
-    a = pulp.LpVariable("a", -3, 4, cat="Integer")
-    b = pulp.LpVariable("b")
-    problem += a + b
-    problem += a + 2 * b >= 1, "r"
-    problem += a - b <= 0.5, "s"
-    for suffix in ("lp", "mps"):
-        path = tmp_path / f"pulp.{suffix}"
-        problem.writeLP(str(path)) if suffix == "lp" else problem.writeMPS(str(path))
-        found = read(path)
-        order = [found.variable_names.index(name) for name in ("a", "b")]
-        np.testing.assert_array_equal(found.matrix.toarray()[:, order], [[1, 2], [1, -1]])
-        np.testing.assert_array_equal(found.lower[order], [-3, -np.inf])
-        np.testing.assert_array_equal(found.upper[order], [4, np.inf])
-        assert found.row_names == ("r", "s")
 
 
 def test_large_space_is_quick(tmp_path: Path) -> None:
@@ -603,30 +560,6 @@ def test_glpk_reads_the_same_program(tmp_path: Path, every_kind: CompiledSpace) 
         np.testing.assert_array_equal(found.lower, every_kind.lower)
         np.testing.assert_array_equal(found.upper, every_kind.upper)
         np.testing.assert_array_equal(found.integrality, every_kind.integrality)
-
-
-def test_cbc_finds_the_same_optimum(tmp_path: Path, every_kind: CompiledSpace) -> None:
-    """CBC writes no model but the presolved one, so that optima are compared."""
-    own = LabelSpace.from_compiled(every_kind)
-    names = ("x0", "y(1)", "a_b", "x3")
-    rng = np.random.default_rng(0)
-    for k in range(3):
-        costs = np.round(rng.normal(size=4), 3)
-        path, answer = tmp_path / f"m{k}.lp", tmp_path / f"m{k}.txt"
-        write(every_kind, path)
-        terms = " ".join(f"{cost:+} {name}" for cost, name in zip(costs.tolist(), names, strict=True))
-        text = path.read_text(encoding="utf-8")
-        path.write_text(
-            text.replace("obj: " + " ".join(f"+ 0 {name}" for name in names), f"obj: {terms}"), encoding="utf-8"
-        )
-        objective = read_model(path)[1]
-        assert objective is not None and objective.coef.tolist() == costs.tolist()
-        command = [pulp.PULP_CBC_CMD().path, str(path), "-solve", "-solution", str(answer)]
-        subprocess.run(command, capture_output=True, timeout=60, check=True)
-        best = -Oracle(own, "highs").maximize(-costs).value
-        assert float(answer.read_text(encoding="utf-8").split("objective value")[1].split()[0]) == pytest.approx(
-            best, abs=1e-5
-        )
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -69,31 +67,3 @@ def test_a_graph_without_a_matching_is_refused():
         algorithm.maximize_batch(np.zeros((1, 2)))
     with pytest.raises(InfeasibleSpace, match="avoids"):
         algorithm.k_best(np.zeros(2), 2)
-
-
-def test_all_mixtures_of_required_nodes_agree_with_enumeration():
-    """Tables of up to 3 x 4 with missing pairs: the best matching and all of them in order."""
-    rng = np.random.default_rng(2)
-    listed = 0
-    for _ in range(60):
-        n = int(rng.integers(1, 4))
-        m = int(rng.integers(n, 5))
-        row, column = np.nonzero(rng.random((n, m)) < 0.8)
-        needed = rng.random(n) < 0.5, rng.random(m) < 0.3 * rng.integers(0, 2)
-        ends = np.array([0, n]), np.array([0, m])
-        Z = np.array(list(itertools.product([0.0, 1.0], repeat=row.size))).reshape(2**row.size, row.size)
-        used = [Z @ (nodes[:, None] == np.arange(size)) for nodes, size in ((row, n), (column, m))]
-        good = [(u <= 1).all(axis=1) & (u >= which).all(axis=1) for u, which in zip(used, needed, strict=True)]
-        Z = Z[good[0] & good[1]]
-        c = rng.normal(size=row.size)
-        algorithm = AssignmentAlgorithm(so.records.Assignment(row, column, *needed, *ends))
-        if not len(Z):
-            with pytest.raises(InfeasibleSpace):
-                algorithm.maximize(c)
-            continue
-        found = algorithm.k_best(c, len(Z) + 1)
-        assert found.values == pytest.approx(np.sort(Z @ c)[::-1])
-        assert len(np.unique(found.Z, axis=0)) == len(Z)
-        assert algorithm.maximize(c).value == pytest.approx(found.values[0])
-        listed += len(Z)
-    assert listed > 400

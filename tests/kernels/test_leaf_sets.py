@@ -1,4 +1,4 @@
-"""The bound of the sweeps holds for any labels and multipliers; folding is the tree's dynamic program."""
+"""The bound of the sweeps holds for any labels and multipliers."""
 
 from __future__ import annotations
 
@@ -37,22 +37,6 @@ def reduced_gains(core, gains, lam, mu):
     return g
 
 
-@settings(max_examples=20, deadline=None)
-@given(seeds, st.integers(1, 30))
-def test_a_tree_folds_into_one_number(seed, n):
-    rng = np.random.default_rng(seed)
-    h = random_dag(rng, n, most=1)
-    core = Core(h)
-    gain = rng.integers(-2, 3, n).astype(float)
-    outside, gains, _ = folded(core, gain)
-    best = HierarchicalLabels(h, "leaves").oracle().maximize(gain)
-    assert core.size == 1 and gains[0][0] == pytest.approx(best.value)
-    z = np.empty(n + 1)
-    unfold(np.ones(1), np.zeros(1), core.above, core.place, core.inner, *outside, z)
-    assert gain @ z[1:] == pytest.approx(best.value)
-    assert HierarchicalLabels(h, "leaves").space().contains(z[1:])
-
-
 @settings(max_examples=30, deadline=None)
 @given(seeds, st.integers(2, 14))
 def test_the_bound_holds_whatever_the_label(seed, n):
@@ -75,25 +59,6 @@ def test_the_bound_holds_whatever_the_label(seed, n):
         assert not mu[~gains[1]].any()
         np.testing.assert_allclose(g, reduced_gains(core, gains, lam, mu), atol=1e-9)
         assert bound == pytest.approx(g[0] + np.maximum(g[1:], 0.0).sum())
-
-
-@settings(max_examples=12, deadline=None)
-@given(seeds, st.integers(2, 12))
-def test_the_core_has_the_optimum_of_the_whole(seed, n):
-    rng = np.random.default_rng(seed)
-    h = random_dag(rng, n)
-    core = Core(h)
-    gain = rng.normal(size=n)
-    outside, (rho, needy, alt), _ = folded(core, gain)
-    costs = np.concatenate([rho, np.where(needy & (alt > -np.inf), alt, 0.0)[core.inner]])
-    space = HierarchicalLabels(h, "leaves").space()
-    for whole, part in ((space.compiled, core.space), (space.compiled.relaxed(), core.space.relaxed())):
-        found = so.Oracle(part, "highs").maximize(costs)
-        assert found.value == pytest.approx(so.Oracle(whole, "highs").maximize(gain).value, abs=1e-7)
-        x, s, z = found.z[: core.size].copy(), np.zeros(core.size), np.empty(n + 1)
-        value_of(core.down_ptr, core.kid, rho, needy, alt, x, s)
-        unfold(x, s, core.above, core.place, core.inner, *outside, z)
-        assert gain @ z[1:] == pytest.approx(found.value, abs=1e-7)
 
 
 def test_value_of_a_point_counts_children_outside_the_core():

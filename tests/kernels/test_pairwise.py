@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 
 from structopt.algorithms.pairwise.graph import PairwiseGraph
-from structopt.algorithms.pairwise.halves import HalfLabels
 from structopt.errors import DeclarationError
 
 
@@ -90,17 +89,6 @@ def test_exact_is_the_smallest_best_label(model):
     assert_array_equal(y, Y[np.argmax(values)])
 
 
-@pytest.mark.parametrize(("n", "coupling"), [(2, 1.0), (6, 0.3), (12, 0.2), (12, 2.0), (25, 0.1)])
-def test_relaxation_has_the_value_of_highs(n, coupling):
-    rng = np.random.default_rng(n)
-    graph = full(n)
-    for _ in range(5):
-        unary, pair = random_costs(rng, graph, coupling)
-        y, p, value = graph.solve(unary, pair)
-        assert_allclose(value, lp_value(graph, unary, pair), rtol=1e-9, atol=1e-9)
-        assert value == pytest.approx(unary @ y + pair @ p, rel=1e-12)
-
-
 def test_examples_of_the_specification():
     triangle = full(3)
     y, p, value = triangle.solve([1, 1, 1], [-2, -2, -2])
@@ -171,46 +159,6 @@ def test_most_labels_are_decided_by_their_own_coefficients(n_free, integral):
         assert_allclose(value, lp_value(graph, unary, P[0]), rtol=1e-9, atol=1e-9)
         assert_array_equal(2.0 * z, np.rint(2.0 * z))
         assert value == pytest.approx(unary @ z[:n] + P[0] @ z[n:], rel=1e-12)
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_labels_without_their_pairs(shared):
-    """Their pairs and scores are those of the points, also of labels put together from several objectives."""
-    rng = np.random.default_rng(5)
-    i, j = np.array([3, 0, 1, 2, 0, 4, 1]), np.array([0, 1, 3, 4, 2, 3, 0])  # 0-1 twice, once in each direction
-    graph = PairwiseGraph(6, i, j)
-    found, points = [], []
-    for _ in range(3):
-        unary, pair = rng.integers(-2, 3, (40, 6)), rng.integers(-2, 3, (40, 7))
-        pair = np.broadcast_to(pair[:1], pair.shape) if shared else pair
-        labels, values = graph.solve_labels(unary, pair)
-        Z, wanted = graph.solve_points(unary, pair)
-        assert (values == wanted).all()
-        assert (graph.scores_of(labels, unary.astype(float), pair.astype(float)) == wanted).all()
-        assert len(labels.attracts) == (1 if shared else 40)
-        found.append(labels)
-        points.append(Z)
-    assert any((Z[:, :6] == 0.5).any() for Z in points)
-    which = rng.integers(0, 3, 40)
-    mine = HalfLabels.taken(found, which)
-    indptr, indices, data = graph.pairs_of(mine)
-    table = np.zeros((40, 7))
-    table[np.repeat(np.arange(40), np.diff(indptr)), indices] = data
-    wanted = np.array([points[k][row] for row, k in enumerate(which)])
-    np.testing.assert_array_equal(np.hstack([mine.y, table]), wanted)
-    some = np.array([1, 7, 39])
-    spread = HalfLabels.taken([mine], np.zeros(40, int)).spread(np.arange(40), 40)
-    np.testing.assert_array_equal(spread.y[some], wanted[some, :6])
-    assert len(mine.attracts) <= (3 if shared else 40)
-
-
-def test_labels_without_pairs_of_a_graph_without_edges():
-    graph = PairwiseGraph(3, [], [])
-    labels, values = graph.solve_labels([[1.0, -1.0, 2.0]], np.zeros((1, 0)))
-    assert labels.y.tolist() == [[1.0, 0.0, 1.0]] and values.tolist() == [3.0]
-    assert [array.tolist() for array in graph.pairs_of(labels)] == [[0, 0], [], []]
-    with pytest.raises(DeclarationError, match="example 0 of the batch: unary"):
-        graph.solve_labels([[np.nan, 0.0, 0.0]], np.zeros((1, 0)))
 
 
 def test_a_batch_of_some_examples_warms_their_own_rows():

@@ -84,22 +84,6 @@ def test_labels_are_the_paths_of_the_diagram(kind, case):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(cases, st.booleans())
-@settings(deadline=None, max_examples=25)
-def test_single_calls_batches_and_columns_agree(kind, case, ties):
-    solver, Y = algorithm(kind, random_parents(*case))
-    rng = np.random.default_rng(case[0])
-    C = rng.integers(-2, 3, (21, Y.shape[1])).astype(float) if ties else rng.normal(size=(21, Y.shape[1]))
-    best = (C @ Y.T).max(axis=1)
-    rows, values = solver.maximize_columns(np.ascontiguousarray(C.T))
-    batch = solver.maximize_batch(C)
-    for found in (values, batch.values, (C * rows.toarray()).sum(axis=1), [solver.maximize(c).value for c in C]):
-        np.testing.assert_allclose(found, best, atol=1e-12)
-    for Z in (rows.toarray(), batch.Z, [solver.maximize(c).z for c in C]):
-        assert all((z == Y).all(axis=1).any() for z in Z)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @given(cases, st.sampled_from(["hamming", "any", "thirds"]))
 @settings(deadline=None, max_examples=25)
 def test_a_front_holds_the_best_label_of_every_loss_above_which_none_is_better(kind, case, losses):

@@ -27,39 +27,6 @@ def data(sizes: list[int]) -> tuple[so.Model, list[Any], list[Any], Any]:
     return model, X, [rng.integers(0, 2, n).astype(float) for n in sizes], rng.normal(size=2)
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
-@pytest.mark.parametrize("surrogate", ["margin", "slack", so.surrogates.MicroF1()], ids=str)
-def test_risk_of_empty_examples_is_zero(sizes: list[int], surrogate: Any) -> None:
-    model, X, Y, w = data(sizes)
-    psi = so.surrogates.get(surrogate) if isinstance(surrogate, str) else surrogate
-    if psi.counts:
-        # The truth alone is the label of an empty example; all counts and all values are finite.
-        assert np.isfinite(so.risks.StructuredRisk(model, X, Y, psi)(w)[0])
-        return
-    each = []
-    for x, y in zip(X, Y, strict=True):
-        c, best = model.scores(w, x), 0.0
-        for bits in np.ndindex(*[2] * len(x)):
-            z = np.array(bits, dtype=float)
-            g = float(np.abs(z - y).sum())
-            if g > 0:
-                best = max(best, float(psi.psi(c @ z - c @ y, g)))
-        each.append(best)
-    value, slope = so.risks.StructuredRisk(model, X, Y, psi)(w)
-    assert value == pytest.approx(np.mean(each), abs=1e-9) and slope.shape == (2,)
-
-
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_batch_losses_of_empty_examples_are_zero(sizes: list[int]) -> None:
-    model, X, Y, w = data(sizes)
-    batch = model.batch(X)
-    truth = batch.truth(Y)
-    labels, _ = batch.argmax(batch.tables(w))
-    found = batch.loss_values(batch.loss(truth), labels)
-    wanted = [np.abs(model.predict(w, x) - y).sum() for x, y in zip(X, Y, strict=True)]
-    np.testing.assert_allclose(found, wanted, atol=1e-12)
-
-
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]], ids=["empty first", "empty last"])
 def test_slack_risk_does_not_depend_on_the_place_of_an_empty_example(order: list[int]) -> None:
     def at_least_one(x: Any) -> so.LabelSpace:

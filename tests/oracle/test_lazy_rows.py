@@ -64,17 +64,6 @@ def test_optima_equal_those_of_listed_rows(integral, integral_only):
             assert found.status == "optimal" and found.bound >= want.value - 1e-9
 
 
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_batches_in_threads(n_jobs):
-    for seed in range(2):
-        lazy, full, rng = instance(seed, most=1)
-        C = rng.normal(size=(40, lazy.n_variables))
-        oracle = so.Oracle(lazy)
-        for _ in range(2):
-            found = oracle._solve_batch(C, n_jobs, keys=range(40))
-            assert found.values == pytest.approx((C @ full.enumerate().T).max(axis=1), abs=1e-7)
-
-
 _scratch = np.zeros(6)
 
 

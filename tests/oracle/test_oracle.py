@@ -15,7 +15,6 @@ from structopt.errors import (
     DeclarationError,
     InfeasibleSpace,
     NoGoodNotExpressible,
-    SolverNotAvailable,
     SpaceMismatch,
     TimeLimitReached,
     UnboundedObjective,
@@ -61,18 +60,6 @@ class TestIntegrality:
 
 
 class TestBatch:
-    @pytest.mark.parametrize("solver", ["auto", "highs"])
-    @pytest.mark.parametrize("integral", [True, False])
-    def test_threads_change_nothing(self, solver, integral):
-        space = pairwise(6, integral)
-        C = np.random.default_rng(0).integers(-3, 4, (50, space.n_variables)).astype(float)  # many ties
-        serial = so.Oracle(space, solver).maximize_batch(C)
-        threaded = so.Oracle(space, solver).maximize_batch(C, n_jobs=2)
-        assert all(np.array_equal(a.z, b.z) for a, b in zip(serial, threaded, strict=True))
-        single = so.Oracle(space, "highs")
-        for c, label in zip(C[:10], serial[:10], strict=True):
-            assert label.value == pytest.approx(single.maximize(c).value, abs=1e-7)
-
     def test_keys_keep_a_basis_and_the_values(self):
         space = pairwise(8, integral=False)
         rng = np.random.default_rng(1)
@@ -185,18 +172,6 @@ class TestBadInput:
         with pytest.raises(DeclarationError, match="integral"):
             so.Oracle(pairwise(3), integral="maybe")
 
-    def test_missing_executable_says_how_to_install(self, tmp_path):
-        profile = tmp_path / "mine.toml"
-        options = '[options]\nsolver = "GLPK_CMD"\nexecutable = "/no/such/glpsol"\n'
-        profile.write_text(f'backend = "pulp"\ninstall = "apt install nothing"\n{options}', encoding="utf-8")
-        with pytest.raises(SolverNotAvailable, match="apt install nothing"):
-            so.Oracle(pairwise(3), str(profile))
-
-    def test_profile_of_ones_own(self, tmp_path):
-        profile = tmp_path / "patient.toml"
-        profile.write_text('backend = "highs"\n[options]\ntime_limit = 100\n', encoding="utf-8")
-        assert so.Oracle(pairwise(3), str(profile)).maximize(np.ones(6)).value == pytest.approx(6)
-
     def test_time_limit(self):
         rng = np.random.default_rng(0)
         s = so.LabelSpace("hard")
@@ -285,10 +260,6 @@ def test_oracle_pickles_as_its_recipe():
     assert twin.options == {"time_limit": 60} and twin.statistics.calls == 1
 
 
-def test_a_backend_class_is_a_solver():
-    assert so.Oracle(pairwise(3), Highs).maximize(np.ones(6)).value == pytest.approx(6)
-
-
 def test_views():
     first = so.Oracle(pairwise(4), "highs")
     first.maximize(np.ones(10))
@@ -308,31 +279,6 @@ def test_fractional_bounds_of_integers(solver):
         c = rng.normal(size=3)
         assert oracle.maximize(c).value == pytest.approx((labels @ c).max(), abs=1e-6)
     assert oracle.maximize([-1.0, 3.0, 0.0]).z[0] == 0
-
-
-@pytest.mark.parametrize("solver", ["auto", "highs"])
-def test_arrays_of_a_batch_are_its_labels(solver):
-    """Pairwise models of 12 labels may leave rows to the solver; fixed columns, enumeration and products come along."""
-    rng = np.random.default_rng(5)
-    i, j = np.triu_indices(12, 1)
-    pairwise = so.LabelSpace("pairwise")
-    y, p = pairwise.binary("y", 12), pairwise.continuous("p", len(i), 0, 1)
-    pairwise.subject_to(p <= y[i], p <= y[j], p >= y[i] + y[j] - 1)
-    small = so.LabelSpace("budget")
-    z = small.binary("z", 5)
-    small.subject_to(z @ np.array([1.0, 2.0, 3.0, 1.0, 2.0]) <= 4)
-    product = so.LabelSpace("groups and a fixed column")
-    a, b = product.binary("a", 3), product.binary("b", 2)
-    product.subject_to(a.sum() == 1, b[0] <= b[1], b[1] == 1)
-    for space, scale in ((pairwise, 0.5), (small, 1.0), (product, 1.0)):
-        oracle = so.Oracle(space, solver)
-        C = rng.normal(size=(6, space.n_variables)) * scale
-        labels = oracle.maximize_batch(C)
-        found = oracle._solve_batch(C)
-        assert np.allclose(found.values, [label.value for label in labels], atol=1e-9)
-        assert np.allclose(found.values, np.einsum("ij,ij->i", C, found.Z))
-        assert (found.bounds >= found.values - 1e-9).all()
-        assert all(space.contains(row) for row in found.Z)
 
 
 def test_labels_are_listed_where_products_with_all_are_cheap():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import structopt as so
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, SpaceMismatch
-from structopt.plane import Plane, Point, PointPlane
+from structopt.plane import Plane, PointPlane
 from structopt.plane.oracle import LinearOracle
 
 
@@ -69,54 +69,6 @@ def test_an_open_ray_excludes_the_label_that_defines_it():
     assert plane.query(0.1, bottom=ray, top=(2, 2), open_bottom=True, open_top=True) is None
     above = plane.query(0.1, bottom=ray, top=(0, 1), open_bottom=True, open_top=True)
     assert (above.h, above.g) == (2, 2)
-
-
-def test_above_a_corner():
-    space = so.LabelSpace()
-    space.binary("y", 2)
-    plane = Plane(so.Oracle(space, solver="highs"), h=([2.0, -1.0], 1.0), g=([1.0, 1.0], 0.0))
-    point = plane.query(0.1, above=(0.0, 1.0))
-    assert (point.h, point.g) == (2, 2)
-    assert plane.query(0.1, above=(2.0, 1.0)) is None
-    point = plane.query(0.1, above=(-math.inf, 0.0))
-    assert (point.h, point.g) == (3, 1)
-
-
-@pytest.mark.parametrize("solver", ["auto", "highs"])
-def test_corner_between_two_losses_keeps_every_larger_loss(solver):
-    rng = np.random.default_rng(5)
-    for _ in range(40):
-        n, step = int(rng.integers(1, 5)), float(rng.choice([1.0, 0.1, 1e4]))
-        space = so.LabelSpace()
-        space.binary("y", n)
-        labels = np.array(list(itertools.product([0.0, 1.0], repeat=n)))
-        h = (rng.normal(size=n), float(rng.normal()))
-        g = (step * rng.integers(-2, 4, n), step * float(rng.choice([0.0, 0.01, 0.2, 0.9, 7.4])))
-        plane = Plane(so.Oracle(space, solver=solver), h=h, g=g)
-        points = PointPlane(np.column_stack([labels @ h[0] + h[1], labels @ g[0] + g[1]]))
-        loss = float(rng.choice(points.g))
-        for corner_g in (0.0, loss, loss - 0.4 * step, loss + 0.7 * step):
-            corner, lam = (-math.inf, corner_g + 1e-10 * step), float(rng.choice([0.0, 0.5, 2.0]))
-            found, expected = plane.query(lam, above=corner), points.query(lam, above=corner)
-            if not plane.lattice_step:
-                continue
-            assert (found is None) == (expected is None)
-            if found is not None:
-                assert found.h + lam * found.g == pytest.approx(expected.bound, rel=1e-7, abs=1e-7)
-
-
-def test_forbidden_labels_do_not_return():
-    space = so.LabelSpace()
-    space.binary("y", 3)
-    plane = Plane(so.Oracle(space, solver="highs"), h=([3.0, 2.0, 1.0], 0.0), g=([1.0, 1.0, 1.0], 0.0))
-    seen: list[Point] = []
-    while (point := plane.query(1.0, forbid=[p.label for p in seen])) is not None:
-        seen.append(point)
-        assert plane.can_forbid(point)
-    heights = [p.h + p.g for p in seen]
-    assert len(seen) == 8
-    assert heights == sorted(heights, reverse=True)
-    assert plane.counts == {"free": 1, "constrained": 0, "forbidding": 8}
 
 
 def test_box_lattice_and_precision():

@@ -1,4 +1,4 @@
-"""Chains and trees of one-of-many groups as people declare them, and what only looks like them."""
+"""Chains and trees of one-of-many groups and what only looks like them."""
 
 import numpy as np
 import pytest
@@ -23,20 +23,6 @@ def tree(edges, n_states, skip=()):
 
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]
-
-
-def test_forbidden_pairs_are_missing_variables_or_fixed_ones():
-    space = so.LabelSpace("transitions 0-1 and 1-0 only")
-    y = space.binary("y", (3, 2))
-    pair = space.continuous("pair", (2, 2, 2), 0, np.array([[0.0, 1.0], [1.0, 0.0]]))
-    space.subject_to(y.sum(axis=1) == 1, pair.sum(axis=2) == y[:-1], pair.sum(axis=1) == y[1:])
-    assert sorted(map(tuple, space.enumerate()[:, :6].astype(int).tolist())) == [
-        (0, 1, 1, 0, 0, 1),
-        (1, 0, 0, 1, 1, 0),
-    ]
-    c = np.zeros(space.n_variables)
-    c[4] = 1.0  # y[2, 0]
-    assert so.Oracle(space).maximize(c).z[:6].tolist() == [1, 0, 0, 1, 1, 0]
 
 
 def conflicts(pairs, n_groups=3, n_states=3, kind="binary"):

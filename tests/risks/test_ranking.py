@@ -39,17 +39,6 @@ def test_a_separated_ranking_has_no_loss():
     assert risks.Ranking(np.eye(3), relevance, [0, 0, 0])(100.0 * relevance)[0] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_ndcg_against_scikit_learn():
-    from sklearn.metrics import ndcg_score
-
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        relevance, f = rng.integers(0, 4, 8).astype(float), rng.normal(size=8)
-        relevance[0] = 1.0
-        gains = np.exp2(relevance) - 1.0
-        assert risks.NDCG(k=5).score(relevance, f) == pytest.approx(ndcg_score([gains], [f], k=5))
-
-
 def test_queries_that_order_nothing_are_left_out_with_a_note():
     X, query = np.arange(6.0).reshape(-1, 1), ["a", "b", "b", "c", "c", "c"]
     with pytest.warns(UserWarning, match="2 of 3 queries have one document or equally relevant"):

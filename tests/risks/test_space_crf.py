@@ -23,26 +23,6 @@ def budget(n=6, integer=False):
     return so.Model(space, features, so.losses.Hamming())
 
 
-def test_spaces_of_each_input():
-    def space(x):
-        space = so.LabelSpace(f"{len(x)} tags")
-        tag = space.binary("tag", (len(x), 1))
-        space.subject_to(tag.sum() <= 2)
-        return space
-
-    model = so.Model(space, {"tag": so.features.Table()}, so.losses.Hamming())
-    rng = np.random.default_rng(2)
-    X = [rng.normal(size=(k, 2)) for k in (3, 5, 3, 4)]
-    Y = [np.eye(len(x))[:, :1] for x in X]
-    risk = so.risks.SpaceCRF(model, X, Y)
-    w = rng.normal(size=risk.n_features)
-    expected = [
-        logsumexp(model.space(x).enumerate() @ model.scores(w, x)) - model.encode(y, x) @ model.scores(w, x)
-        for x, y in zip(X, Y, strict=True)
-    ]
-    assert risk(w)[0] == pytest.approx(np.mean(expected), rel=1e-10)
-
-
 def test_probabilities_of_a_model():
     model = budget(5)
     labels = model.space().enumerate()

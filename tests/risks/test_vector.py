@@ -8,13 +8,6 @@ from structopt.errors import DeclarationError
 from structopt.risks.ontology import path_shares
 
 
-def test_slack_rescaling_is_gamma_equal_delta():
-    """(24) with Gamma = Delta is Delta (1 + margin), not Delta (margin + Delta); see docs/mathematics/risks."""
-    delta = np.array([[0.0, 3.0], [3.0, 0.0]])
-    risk = risks.Multiclass([[1.0]], [0], delta, "delta")
-    assert risk(np.array([0.0, 0.5]))[0] == pytest.approx(3.0 * (1.0 + 0.5))
-
-
 def test_softmax_by_definition_and_for_large_scores():
     rng = np.random.default_rng(2)
     X, y, W = rng.normal(size=(10, 3)), rng.integers(0, 4, 10), rng.normal(size=(4, 3))

@@ -13,7 +13,7 @@ import structopt as so
 from structopt import search
 from structopt.plane import Plane
 from structopt.plane.oracle import LinearOracle
-from structopt.surrogates import BetaScaling, LogLoss, MicroF1, Product, Slack
+from structopt.surrogates import MicroF1, Product, Slack
 
 
 def instance(seed: int, hamming: bool = True):
@@ -139,49 +139,6 @@ def test_general_integers_cannot_be_forbidden_one_by_one(seed, close):
     assert result.value >= want * (1 - 1e-4)
     assert result.upper_bound >= want * (1 - 1e-9)
     assert result.queries <= 40
-
-
-def paths(n_layers: int = 4, n_states: int = 3) -> so.LabelSpace:
-    """Paths of a layered graph, which a dynamic program lists in order."""
-    space = so.LabelSpace("paths")
-    first, last = space.binary("first", n_states), space.binary("last", n_states)
-    steps = [space.binary(f"step{k}", (n_states, n_states)) for k in range(n_layers - 1)]
-    space.subject_to(first.sum() == 1, steps[0].sum(axis=1) == first, steps[-1].sum(axis=0) == last)
-    for one, other in itertools.pairwise(steps):
-        space.subject_to(one.sum(axis=0) == other.sum(axis=1))
-    return space
-
-
-@pytest.mark.parametrize("psi", [Product(), Slack(), BetaScaling(0.5), LogLoss()], ids=repr)
-def test_integral_hull_by_listing(psi):
-    """Where the algorithm lists labels in order, no integer program and no no-good cut is needed."""
-    space = paths()
-    labels, oracle, listed = space.enumerate(), so.Oracle(space), 0
-    for seed in range(25):
-        rng = np.random.default_rng(seed)
-        truth, score = labels[rng.integers(len(labels))], 2 * rng.normal(size=space.n_variables)
-        weight = 0.5 * (1.0 if seed % 2 else rng.uniform(0.3, 2.0, space.n_variables))
-        coef = weight * (1.0 - 2.0 * truth)
-        plane = psi.plane(oracle, score, (coef, -float(coef @ truth)), truth)
-        want = values(plane, psi, labels).max()
-        result = search.convex_hull(plane, psi, integral=True)
-        assert result.value == pytest.approx(want, rel=1e-9, abs=1e-9)
-        assert want * (1 - 1e-12) <= result.upper_bound <= want * (1 + 1e-9) + 1e-9
-        assert result.statistics["forbidding"] == 0 and space.contains(result.label)
-        listed += result.statistics.get("listed", 0)
-        assert [s.incumbent for s in result.trace] == sorted(s.incumbent for s in result.trace)
-    assert listed > 0 and oracle.statistics.mip == oracle.statistics.lp == 0
-
-
-def test_listing_stops_at_the_query_limit():
-    space, labels = paths(), paths().enumerate()
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        truth, score = labels[0], 2 * rng.normal(size=space.n_variables)
-        coef = 0.5 * (1.0 - 2.0 * truth)
-        plane = Product().plane(so.Oracle(space), score, (coef, -float(coef @ truth)), truth)
-        result = search.convex_hull(plane, Product(), integral=True, max_queries=2)
-        assert result.queries <= 2 and result.upper_bound >= values(plane, Product(), labels).max() * (1 - 1e-12)
 
 
 @pytest.mark.parametrize(

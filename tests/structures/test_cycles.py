@@ -140,29 +140,6 @@ def test_cycles_are_found_wherever_one_is_violated():
     assert min(seen) > 5
 
 
-@pytest.mark.parametrize("edges", [None, [(0, 1), (1, 2), (2, 3), (0, 3)]])
-def test_models_with_cycle_inequalities(edges):
-    rng = np.random.default_rng(3)
-    plain, whole = PairwiseMRF(4, edges), PairwiseMRF(4, edges, tighten="cycles")
-    relaxed = PairwiseMRF(4, edges, integral="relax", tighten="cycles")
-    assert so.testing.check_separation(whole.space(), lambda z: True, trials=4).ok
-    m = plain.graph.n_edges
-    oracle = listed(4, plain.graph.i, plain.graph.j)
-    by_rows = so.Oracle(relaxed.space(), "highs", integral="relax")
-    C = np.array([np.concatenate(coefficients(rng, 4, m, k % 2 == 0)) for k in range(10)])
-    found = relaxed.oracle()._solve_batch(C)
-    for c, value in zip(C, found.values, strict=True):
-        best = plain.oracle().maximize(c).value
-        assert whole.oracle().maximize(c).value == pytest.approx(best, abs=1e-9)
-        assert value == pytest.approx(oracle.maximize(c).value, abs=1e-7) and value >= best - 1e-9
-        assert by_rows.maximize(c).value == pytest.approx(value, abs=1e-7)
-        assert relaxed.oracle().maximize(c, key="example").value == pytest.approx(value, abs=1e-9)
-        rows = [(np.ones(4 + m), -np.inf, 1.0)]  # side constraints go to the solver
-        assert relaxed.oracle().maximize(c, rows=rows).value == pytest.approx(
-            oracle.maximize(c, rows=rows).value, abs=1e-7
-        )
-
-
 def test_what_the_kernel_leaves_open_goes_to_the_solver():
     """A ring of more labels than it takes, each of which excludes the next: all are 1/2 without the inequality."""
     n = 23
@@ -175,21 +152,6 @@ def test_what_the_kernel_leaves_open_goes_to_the_solver():
         svm_scores = [np.ones((1, n)), np.full((1, n), -2.0)]
         inference = model.batch(x).inference
         assert inference.maximize(svm_scores, None, 0.0, None, 1).values == pytest.approx([value], abs=1e-7)
-
-
-def test_training_over_fewer_points_has_a_smaller_hinge(tmp_path):
-    rng = np.random.default_rng(4)
-    X, Y = rng.normal(size=(10, 3)), (rng.random((10, 4)) < 0.4).astype(int)
-    loose, tight, exact = (
-        so.StructuredSVM(PairwiseMRF(4, **options), lam=0.02, tol=1e-4).fit(X, Y)
-        for options in ({"integral": "relax"}, {"integral": "relax", "tighten": "cycles"}, {})
-    )
-    # The hinge over fewer points is smaller.
-    assert loose.result_.objective >= tight.result_.lower_bound - 1e-9
-    assert tight.result_.objective >= exact.result_.lower_bound - 1e-9
-    tight.save(tmp_path / "tight.npz")
-    again = so.load(tmp_path / "tight.npz")
-    assert again.model.tighten == "cycles" and np.array_equal(again.predict(X), tight.predict(X))
 
 
 def test_forests_have_no_cycles_and_other_words_are_refused():

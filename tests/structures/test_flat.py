@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import structopt as so
-from structopt.algorithms.pairwise.halves import HalfLabels
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.structures import mrf
 
 
 @pytest.fixture
@@ -33,33 +30,6 @@ def test_hard_pairwise_models_fall_back_to_the_solver(monkeypatch, rng):
     monkeypatch.setattr(model.graph, "solve_exact_batch", unproved)
     _, values = batch.argmax(tables)
     np.testing.assert_allclose(values, wanted, atol=1e-7)
-
-
-@pytest.mark.parametrize("integral", ["auto", "relax"])
-@pytest.mark.parametrize("surrogate", ["margin", "slack", "micro_f1"])
-def test_labels_of_many_pairs_are_kept_without_them(monkeypatch, rng, integral, surrogate):
-    """Training, losses, predictions and tables are the same, whatever the labels are kept in."""
-    X, Y = sp.csr_array(rng.normal(size=(12, 3))), rng.integers(0, 2, (12, 4))
-    Y[:, 0] = 1  # micro-F1 of nothing is not defined
-    model = so.structures.PairwiseMRF(4, integral=integral)
-    found, convex = [], surrogate != "micro_f1"
-    for many in (1000, 0):
-        monkeypatch.setattr(mrf, "_MANY_VARIABLES", many)
-        risk = so.train.StructuredRisk(model, X, Y, surrogate, rtol=1e-9)  # fronts are exact, searches may not be
-        assert isinstance(risk.truth.native, np.ndarray if many else HalfLabels)
-        labels, _ = risk.batch.argmax(risk.batch.tables(np.ones(risk.n_features)))
-        tables = [table.toarray() for table in (*labels.tables, *risk.truth.tables)]
-        w = so.train.block_ascent(risk, lam=0.05, tol=1e-5).w if convex else np.arange(risk.n_features) / 30.0
-        found.append((tables, risk.batch.decode(labels), risk(found[0][3] if found else w)[0], w))
-    for a, b in zip(found[0][0], found[1][0], strict=True):
-        np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(found[0][1], found[1][1])
-    assert found[0][2] == pytest.approx(found[1][2], rel=1e-6)
-    np.testing.assert_allclose(found[0][3], found[1][3], atol=0.03)  # the gap is at most 1e-5
-    with pytest.raises(LabelNotInSpace, match="example 3"):
-        bad = Y.copy()
-        bad[3, 1] = 2
-        so.train.StructuredRisk(model, X, bad)
 
 
 class TestBadInput:
@@ -114,25 +84,6 @@ def test_a_memoryview_is_a_matrix():
 
 class _ListedZeroOne(so.losses.ZeroOne):
     """The 0/1 loss under another type, so that its coefficients are listed."""
-
-
-@pytest.mark.parametrize("surrogate", ["margin", "slack", "micro_f1"])
-def test_implicit_zero_one_loss_equals_listed_coefficients(surrogate, rng):
-    X, y = rng.normal(size=(30, 3)), rng.integers(0, 6, 30)
-    risks = [
-        so.train.StructuredRisk(so.structures.Multiclass(6, loss=loss), X, y, surrogate=surrogate)
-        for loss in ("zero-one", _ListedZeroOne())
-    ]
-    assert risks[1].loss.is_own and risks[0].loss.is_sparse
-    assert np.allclose(risks[0].loss.coef, risks[1].loss.coef)
-    for _ in range(10):
-        w = rng.normal(size=risks[0].n_features)
-        (a, ga), (b, gb) = (risk(w) for risk in risks)
-        assert a == pytest.approx(b, rel=1e-12) and np.allclose(ga, gb, atol=1e-12)
-    assert np.array_equal(*(risk.batch.loss_steps(risk.loss) for risk in risks))
-    if surrogate == "margin":
-        results = [so.train.block_ascent(risk, lam=0.1, tol=1e-6) for risk in risks]
-        assert results[0].objective == pytest.approx(results[1].objective, rel=1e-5)
 
 
 @pytest.mark.parametrize("weight", [1.0, -0.5, "each"])

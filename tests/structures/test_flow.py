@@ -1,8 +1,6 @@
-"""Flows: capacities, losses, expected absolute loss, bad input."""
+"""Flows: losses, expected absolute loss, bad input."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 import pytest
@@ -21,18 +19,6 @@ UNIT = {"s": 1, "t": -1}
 @pytest.fixture
 def rng():
     return np.random.default_rng(2)
-
-
-def test_capacities_split_the_flow(rng):
-    """Two units with at most one per arc: a pair of arc-disjoint paths."""
-    model = Flow(ARCS, {"s": 2, "t": -2}, capacity=1)
-    pairs = np.array([p + q for p, q in itertools.combinations(PATHS, 2) if (p + q <= 1).all()])
-    assert len(pairs) == 4
-    assert Flow(ARCS, UNIT).oracle().algorithm == "DAG path"
-    for _ in range(10):
-        c = rng.normal(size=6)
-        assert model.oracle().maximize(c).value == pytest.approx((pairs @ c).max(), abs=1e-7)
-    assert model.space().structure.totally_unimodular
 
 
 def test_absolute_loss_at_capacity(rng):

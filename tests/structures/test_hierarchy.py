@@ -176,25 +176,6 @@ def test_the_laws_of_models_hold_in_chunks(kind, h, sparse, monkeypatch):
         np.testing.assert_array_equal(native.toarray() if sp.issparse(native) else native, rows)
 
 
-def test_other_solvers_and_relaxation_in_a_batch():
-    h = random_hierarchy(5, 12, "dag")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(6, 4))
-    labels = labels_by_definition(h, "leaves")
-    exact = HierarchicalLabels(h, "leaves", solver="highs")
-    relaxed = HierarchicalLabels(h, "leaves", solver="highs", integral="relax")
-    highs = HierarchicalLabels(h, "leaf", solver="highs")
-    w = rng.normal(size=exact.batch(X).n_weights)
-    tables = exact.batch(X).tables(w)
-    _, values = exact.batch(X).argmax(tables)
-    np.testing.assert_allclose(values, (tables[0] @ labels.T).max(axis=1), atol=1e-9)
-    assert (relaxed.batch(X).argmax(tables)[1] >= values - 1e-9).all()
-    np.testing.assert_allclose(
-        highs.batch(X).argmax(tables)[1], HierarchicalLabels(h, "leaf").batch(X).argmax(tables)[1], atol=1e-9
-    )
-    assert "highs" in repr(highs.oracle())
-
-
 def test_the_mip_is_called_where_the_relaxation_is_fractional():
     # Three roots, each over two of three leaves: half of every leaf satisfies all roots in the relaxation.
     h = Hierarchy([("ab", "a"), ("ab", "b"), ("bc", "b"), ("bc", "c"), ("ac", "a"), ("ac", "c")])

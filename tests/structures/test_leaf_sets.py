@@ -15,7 +15,6 @@ from structopt.algorithms.leaf_sets import algorithm as leaf_set_oracle
 from structopt.algorithms.leaf_sets.algorithm import LeafSetAlgorithm
 from structopt.algorithms.leaf_sets.candidates import candidates, greedy_label
 from structopt.algorithms.leaf_sets.core import Core
-from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.space.feasibility import contains
 from structopt.structures.hierarchy import HierarchicalLabels
@@ -202,30 +201,6 @@ def test_threads_and_copies_do_not_change_answers():
         np.testing.assert_allclose(values, once.values[:64])
     rows, values, _ = oracle.columns_and_bounds(np.empty((80, 0)))
     assert rows.shape == (0, 80) and values.size == 0
-
-
-@pytest.mark.parametrize("integral", ["relax", "auto"])
-@pytest.mark.parametrize("every", [2, 8])
-def test_losses_are_added_in_a_batch(integral, every):
-    h = layered(120, every=every)
-    rng = np.random.default_rng(every)
-    X = sp.random_array((30, 20), density=0.3, random_state=rng, format="csr")
-    Y = h.ancestor_rows(np.arange(31) * 2, h.leaf_index[rng.integers(0, h.leaf_index.size, 60)])
-    alpha = rng.random(len(h))
-    fast = HierarchicalLabels(h, "leaves", alpha=alpha, integral=integral)
-    slow = HierarchicalLabels(h, "leaves", alpha=alpha, integral=integral, solver="highs")
-    assert isinstance(fast.algorithm(), LeafSetAlgorithm) and fast.oracle().algorithm == LeafSetAlgorithm.name
-    a, b = fast.batch(X), slow.batch(X)
-    tables = a.tables(3 * rng.normal(size=a.n_weights))
-    for weight in (0.0, 1.0, 3.0):
-        labels, values = a.argmax(tables, a.loss(a.truth(Y)), weight, n_jobs=2)
-        np.testing.assert_allclose(values, b.argmax(tables, b.loss(b.truth(Y)), weight)[1], rtol=1e-7, atol=1e-7)
-        own = a.dot(tables, labels) + weight * a.loss_values(a.loss(a.truth(Y)), labels)
-        np.testing.assert_allclose(own, values, rtol=1e-7, atol=1e-7)
-        space = fast.space() if integral == "auto" else fast.space().relaxed()
-        assert all(space.contains(z) for z in labels.native.toarray())
-    with pytest.raises(DeclarationError, match="not finite"):
-        a.argmax([np.full((30, len(h)), np.nan)])
 
 
 def test_where_it_is_used():

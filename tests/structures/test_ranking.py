@@ -78,22 +78,6 @@ def test_ndcg_equals_sklearn_and_ties_cost_nothing():
             assert value == pytest.approx(0, abs=1e-12)
 
 
-def test_hinge_bounds_the_loss_of_the_prediction(rng):
-    """max over pi of loss + score - score of the ground truth is at least 1 - NDCG of sorting by the scores."""
-    model = Ranking()
-    X = [rng.normal(size=(n, 3)) for n in rng.integers(2, 9, size=40)]
-    Y = [rng.integers(0, 4, size=len(x)) for x in X]
-    batch = model.batch(X)
-    truth = batch.truth(Y)
-    loss = batch.loss(truth)
-    for scale in (0.1, 1.0, 10.0):
-        tables = batch.tables(scale * rng.normal(size=3))
-        _, values = batch.argmax(tables, loss)
-        predicted, _ = batch.argmax(tables)
-        hinge = values - batch.dot(tables, truth)
-        assert (hinge >= batch.loss_values(loss, predicted) - 1e-9).all()
-
-
 @pytest.mark.parametrize(
     ("relevance", "told"),
     [

@@ -1,4 +1,4 @@
-"""Segmentations: labels, scores and losses by their definitions; entities; bad input."""
+"""Segmentations: labels, scores and losses by their definitions; the F1 of entities; bad input."""
 
 from __future__ import annotations
 
@@ -162,26 +162,6 @@ def test_bad_declarations_and_inputs():
 def entities_of(label, length):
     ends = [start for start, _ in label[1:]] + [length]
     return {(start, end, state) for (start, state), end in zip(label, ends, strict=True) if state != "O"}
-
-
-@pytest.mark.parametrize("pooling", ["sum", "mean"])
-def test_entities_are_counted_whole(pooling, rng):
-    """The loss is the number of entities that only one of two labels has, for points and batches."""
-    model = Segmentation(["PER", "O"], 2, loss="entities", pooling=pooling)
-    lengths = (3, 1, 4, 2)
-    X, Y = data(model, rng, lengths)
-    batch = model.batch(X)
-    truth = batch.truth(Y)
-    loss = batch.loss(truth)
-    np.testing.assert_array_equal(batch.loss_values(loss, truth), 0.0)
-    others = [list(labels_of(model, T)) for T in lengths]
-    for k in range(10):
-        chosen = [labels[(7 * k + i) % len(labels)] for i, labels in enumerate(others)]
-        wanted = [len(entities_of(a, T) ^ entities_of(b, T)) for a, b, T in zip(chosen, Y, lengths, strict=True)]
-        np.testing.assert_array_equal(batch.loss_values(loss, batch.truth(chosen)), wanted)
-        for x, y, label, count in zip(X, Y, chosen, wanted, strict=True):
-            coef, const = model.loss(y, x)
-            assert coef @ model.encode(label, x) + const == count
 
 
 def test_micro_f1_of_entities_is_their_f1(rng):

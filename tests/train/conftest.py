@@ -10,7 +10,6 @@ from itertools import product
 import cvxpy as cp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import structopt as so
 from structopt.errors import SolverFailed
@@ -37,64 +36,6 @@ def pairwise_risk(surrogate="margin", n=16, seed=0, **options):
     X = rng.normal(size=(n, 2))
     Y = (X @ rng.normal(size=(2, 3)) + 0.5 * rng.normal(size=(n, 3)) > 0).astype(int)
     return so.train.StructuredRisk(so.structures.PairwiseMRF(3), X, Y, surrogate, rtol=1e-10, **options)
-
-
-def walks(x):
-    """Walks over three nodes, as long as the input has rows."""
-    T, tail, head = x["at"].shape[0], np.array([0, 0, 1, 1, 2]), np.array([1, 2, 0, 1, 2])
-    space = so.LabelSpace(f"walks of {T}")
-    at, step = space.binary("at", (T, 3)), space.binary("step", (T - 1, 5))
-    first = space.binary("first", 3)
-    space.subject_to(at[0].sum() == 1, first == at[0])
-    for node in range(3):
-        space.subject_to(step[:, tail == node].sum(axis=1) == at[:-1, node])
-        space.subject_to(step[:, head == node].sum(axis=1) == at[1:, node])
-    return space
-
-
-def length(x):
-    return x["at"].shape[0]
-
-
-def walks_risk(surrogate="margin", sparse=False, n=14, seed=0, **options):
-    """Declared walks of different lengths with two tables of features of different widths, and tied weights."""
-    rng = np.random.default_rng(seed)
-    features = {
-        "at": so.features.Table("at"),
-        "step": so.features.Shared("step"),
-        "first": so.features.Tied(),
-    }
-    model = so.Model(walks, features, {"at": so.losses.Hamming()}, key=length)
-    made = sp.csr_array if sparse else np.asarray
-    X = [
-        {"at": made(rng.normal(size=(T, 2))), "step": made(rng.normal(size=(5 * (T - 1), 3)))}
-        for T in rng.integers(2, 5, n)
-    ]
-    w = rng.normal(size=3 * 2 + 3 + 3)
-    Y = [model.predict(w + 0.7 * rng.normal(size=w.size), x) for x in X]
-    return so.train.StructuredRisk(model, X, Y, surrogate, rtol=1e-10, **options)
-
-
-def equal_features_risk(surrogate="margin", n=8, seed=0, closure=True, tied=False):
-    """Labels with the joint features of the true label and a positive loss.
-
-    Closures of a tree whose root has weight 0, or a block that counts in the loss and has no features, or one whose
-    variables share a weight, so the features of two labels cancel.
-    """
-    rng = np.random.default_rng(seed)
-    if closure:
-        tree = so.Hierarchy([("root", "a"), ("root", "b")])
-        model = so.structures.HierarchicalLabels(tree, "closure", alpha=[0.0, 1.0, 1.0])
-    else:
-        space = so.LabelSpace("two blocks")
-        a, b = space.binary("a", 3), space.binary("b", 2)
-        space.subject_to(a.sum() == 1, b[0] <= a[0])
-        features = {"a": so.features.Linear()} | ({"b": so.features.Tied([0, 0])} if tied else {})
-        model = so.Model(space, features, {"a": so.losses.Hamming(), "b": so.losses.Hamming()})
-    X = rng.normal(size=(n, 2))
-    labels = model.space(X[0]).enumerate()
-    Y = [labels[k] for k in rng.integers(len(labels), size=n)]
-    return so.train.StructuredRisk(model, X, Y, surrogate, rtol=1e-10)
 
 
 def unscaled_links_risk(surrogate="slack", n=12, seed=0, solver="auto"):
@@ -187,8 +128,6 @@ class Helpers:
 
     multiclass = staticmethod(multiclass_risk)
     pairwise = staticmethod(pairwise_risk)
-    walks = staticmethod(walks_risk)
-    equal_features = staticmethod(equal_features_risk)
     unscaled_links = staticmethod(unscaled_links_risk)
     optimum = staticmethod(optimum)
     planes = staticmethod(planes)

@@ -98,16 +98,6 @@ def test_reaches_the_optimum_of_cvxpy_with_valid_bounds_throughout(kind, name):
         assert result.objective == pytest.approx(lam * regularizer.value(result.w) + risk(result.w)[0], abs=1e-12)
 
 
-@pytest.mark.parametrize(("max_cuts", "name"), [(2, "l2"), (3, "quadratic"), (10, "l1.5"), (2, "entropy")])
-def test_a_bounded_bundle_converges_too(max_cuts, name):
-    risk, lam = make(Logistic), 0.1
-    optimum = reference(risk, name, lam)
-    result = bmrm(Opaque(risk, 0.0), REGULARIZERS[name][0], lam=lam, tol=1e-4, theta=1.0, max_cuts=max_cuts)
-    assert result.converged and result.info["n_cuts"] <= max_cuts
-    assert (result.history["lower_bound"] <= optimum).all()
-    assert result.objective <= optimum * (1 + 1e-4)
-
-
 @pytest.mark.parametrize(("theta", "lam"), [(1.0, 1e-1), (0.1, 1e-2)])
 def test_iterations_obey_theorem_5(theta, lam):
     risk, (X, _) = make(Hinge, n=200, d=10), data(Hinge, n=200, d=10)
@@ -275,19 +265,6 @@ def test_fingerprint_shards_and_repr_of_a_risk():
     assert risk.has_line_search and not Opaque(risk).has_line_search and bool(risk)
     with pytest.raises(NotImplementedError, match="shard"):
         Opaque(risk).shard(0, 2)
-
-
-@pytest.mark.parametrize("name", ["cuts", "lp", "l1"])
-def test_stopped_anywhere_and_resumed_gives_the_same_iterates(name, tmp_path):
-    risk, regularizer = make(Hinge, n=200, d=20), {"l1": L1(), "lp": Lp(1.5)}.get(name, L2())
-    options = {"lam": 1e-3, "tol": 1e-4, "line_search": False} | ({"max_cuts": 8} if name == "cuts" else {})
-    whole = bmrm(risk, regularizer, max_passes=40, **options)
-    for stop in (1, 20):
-        path = tmp_path / f"{stop}.npz"
-        assert bmrm(risk, regularizer, max_passes=stop, checkpoint=path, **options).passes == stop
-        resumed = bmrm(risk, regularizer, max_passes=40, checkpoint=path, **options)
-        assert np.array_equal(resumed.w, whole.w)
-        assert np.array_equal(resumed.history["lower_bound"], whole.history["lower_bound"])
 
 
 def test_an_interrupt_inside_the_risk_returns_the_passes_before():

@@ -82,23 +82,3 @@ def test_any_model_with_one_row_per_example(sparse_data):
     with pytest.raises(DeclarationError, match="one row of features per example"):
         words = [np.eye(3), np.eye(3)[:2]]
         hierarchical_sgd(StructuredRisk(so.structures.Chain([0, 1]), words, [[0, 1, 1], [1, 0]]), lam=0.1)
-
-
-def test_runs_like_every_trainer(sparse_data, tmp_path):
-    """Certified points of a run that goes on, warm starts with another lam, the callback, and the clock."""
-    X, y = sparse_data
-    risk = StructuredRisk(HierarchicalLabels(TREE), X, y)
-    path = tmp_path / "run.npz"
-    hierarchical_sgd(risk, lam=0.05, max_passes=3, checkpoint=path)
-    resumed = hierarchical_sgd(risk, lam=0.05, max_passes=8, checkpoint=path)
-    assert resumed.objective < hierarchical_sgd(risk, lam=0.05, max_passes=3).objective
-    assert resumed.lower_bound <= resumed.objective
-    warm = so.train.WarmStart()
-    first = hierarchical_sgd(risk, lam=0.05, max_passes=3, warm=warm)
-    again = hierarchical_sgd(risk, lam=0.05, max_passes=3, warm=warm)
-    assert again.objective <= first.objective and again.lower_bound >= first.lower_bound
-    other = hierarchical_sgd(risk, lam=0.1, max_passes=3, warm=warm)
-    assert 0 < other.lower_bound <= other.objective
-    seen = []
-    stopped = hierarchical_sgd(risk, lam=0.05, certify=False, callback=lambda result: seen.append(result.w) or True)
-    assert stopped.stopped == "callback" and len(seen) == 1
