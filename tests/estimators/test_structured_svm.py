@@ -56,12 +56,6 @@ def test_multiclass_score_is_accuracy():
     assert svm.decision_function(X).shape == (50, 3)
 
 
-def test_relaxed_training_predicts_integral_labels(tags):
-    X, Y = tags
-    svm = so.StructuredSVM(so.structures.PairwiseMRF(3, integral="relax"), lam=0.01).fit(X, Y)
-    assert set(np.unique(svm.predict(X))) <= {0, 1}
-
-
 def test_not_convex_goes_to_sgd(tags):
     X, Y = tags
     svm = so.StructuredSVM(so.structures.PairwiseMRF(3), so.surrogates.ProbLoss(), lam=0.05, max_passes=3).fit(X, Y)

@@ -151,14 +151,14 @@ def _bayes() -> LongCall:
                     lambda found: _numbers([part for parts in found for part in parts]))  # fmt: skip
 
 
-def _space() -> tuple[so.LabelSpace, np.ndarray]:
+def _space(n: int = 14, rows: int = 3) -> tuple[so.LabelSpace, np.ndarray]:
     rng = np.random.default_rng(2)
     space = so.LabelSpace()
-    y = space.binary("y", 14)
-    for _ in range(3):
-        weights = rng.integers(1, 20, 14).astype(float)
+    y = space.binary("y", n)
+    for _ in range(rows):
+        weights = rng.integers(1, 20, n).astype(float)
         space.subject_to((y * weights).sum() <= weights.sum() / 2)
-    return space, rng.normal(size=14)
+    return space, rng.normal(size=n)
 
 
 def _k_best() -> LongCall:
@@ -183,29 +183,19 @@ def _search(name: str) -> LongCall:
     )
 
 
-def _wide_space() -> so.LabelSpace:
-    rng = np.random.default_rng(5)
-    space = so.LabelSpace()
-    y = space.binary("y", 13)
-    for _ in range(2):
-        weights = rng.integers(1, 9, 13).astype(float)
-        space.subject_to((y * weights).sum() <= weights.sum() / 2)
-    return space
-
-
 def _enumerate() -> LongCall:
-    return LongCall(lambda: _wide_space().enumerate(), lambda Z: (np.array([len(Z), Z.sum()]), False))
+    return LongCall(lambda: _space(13, 2)[0].enumerate(), lambda Z: (np.array([len(Z), Z.sum()]), False))
 
 
 def _count() -> LongCall:
-    return LongCall(lambda: _wide_space().count(), lambda number: (np.array([float(number)]), False))
+    return LongCall(lambda: _space(13, 2)[0].count(), lambda number: (np.array([float(number)]), False))
 
 
 def _sums() -> LongCall:
     costs = np.random.default_rng(6).normal(size=(3, 13))
 
     def run() -> Any:
-        oracle = so.Oracle(_wide_space())
+        oracle = so.Oracle(_space(13, 2)[0])
         return oracle.log_partition(costs), oracle.marginals(costs), oracle.sample(costs[0], 50, random_state=0)
 
     return LongCall(run, _numbers)

@@ -387,6 +387,17 @@ def test_laws_of_risks_with_weights(name):
     assert risk.fingerprint() != plain.fingerprint() and equal.fingerprint() == plain.fingerprint()
 
 
+@pytest.mark.parametrize("integral", ["auto", "relax"])
+@pytest.mark.parametrize("psi", ["margin", "slack", "micro_f1"])
+def test_laws_of_risks_whose_labels_leave_out_pairs(psi, integral, monkeypatch):
+    """As the labels of many pairs do."""
+    monkeypatch.setattr("structopt.structures.mrf._MANY_VARIABLES", 0)
+    risk = StructuredRisk(S.PairwiseMRF(3, integral=integral), X, TAGS, psi, rtol=0.0)
+    assert not isinstance(risk.truth.native, np.ndarray)
+    report = check_risk(risk, n=8)
+    assert report.ok, report
+
+
 FORMS = [
     np.asfortranarray,
     lambda X: sp.csr_array(X.reshape(-1, X.shape[-1])),

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 import structopt as so
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
-from structopt.space.feasibility import contains, rows_in
 
 
 @pytest.fixture
@@ -350,21 +349,3 @@ def test_a_million_rows_need_no_loop(count_calls):
 
     assert count_calls(declare) < 5_000
     assert made[0].row_names[999_999] == f"c1[{m - 1}]"
-
-
-def test_many_points_at_once():
-    """`contains` of each."""
-    rng = np.random.default_rng(0)
-    space = so.LabelSpace("mixed")
-    y, t = space.binary("y", 5), space.continuous("t", 2, -1.0, 3.0)
-    space.subject_to(y.sum() <= 3, t.sum() == y[0] + 1.0, 100.0 * y[1] - 100.0 * y[2] >= 0.0)
-    compiled = space.compiled
-    Z = np.hstack([rng.integers(0, 2, size=(4000, 5)), rng.uniform(-1.5, 3.0, size=(4000, 2))]).astype(float)
-    Z[:, 6] = 1.0 + Z[:, 0] - Z[:, 5]
-    Z[::3, 5] += 1e-9
-    Z[1::5, 0] += 0.5
-    Z[2::7, 3] = -1.0
-    expected = np.array([contains(compiled, z) for z in Z])
-    assert 0 < expected.sum() < len(Z)
-    np.testing.assert_array_equal(rows_in(compiled, Z), expected)
-    np.testing.assert_array_equal(rows_in(compiled, np.asfortranarray(Z[::2])), expected[::2])

@@ -278,16 +278,6 @@ def test_scikit_learn_contract():
     np.testing.assert_array_equal(again.predict(X), est.predict(X))
 
 
-def test_labels_come_back_in_the_form_of_the_model():
-    h = so.Hierarchy([("thing", "cat"), ("thing", "dog")])
-    X = np.array([[0.0], [1.0], [0.1], [0.9]])
-    leaf = ConditionalRiskMinimizer(HierarchicalLabels(h), "rbf", 1e-3).fit(X, ["cat", "dog", "cat", "dog"])
-    assert leaf.predict(X).tolist() == ["cat", "dog", "cat", "dog"]
-    sets = ConditionalRiskMinimizer(HierarchicalLabels(h, "leaves"), "rbf", 1e-3)
-    sets.fit(X, [{"cat"}, {"dog"}, {"cat"}, {"dog"}])
-    assert sets.predict(X) == [{"cat"}, {"dog"}, {"cat"}, {"dog"}]
-
-
 # ---- bad input -----------------------------------------------------------------------------------
 
 
