@@ -135,6 +135,31 @@ def test_wrong_risks_are_refused(helpers):
         block_ascent(helpers.multiclass(), lam=LAM, cached_labels=1)
 
 
+@pytest.mark.parametrize("kind", ["pairwise", "walks"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_gram_matrix_has_the_inner_products_of_the_cuts(helpers, law, kind, sparse):
+    """A cut's products with itself and the others are those of its dense vector."""
+    from structopt.train.working_sets import WorkingSets
+
+    risk = law("test_trainers").walks(sparse) if kind == "walks" else helpers.pairwise()
+    sets = WorkingSets(risk, np.arange(len(risk)), 6)
+    rng = np.random.default_rng(0)
+    w = np.zeros(risk.n_features)
+    for _ in range(4):
+        for k, group in enumerate(sets.groups):
+            sets.ascend(k, group.violations(rng.normal(size=w.size)), w, 1.0, rng)
+    alpha = sets.alpha.copy()
+    assert (sets.count > 1).any()
+    for i, count in enumerate(sets.count):
+        vectors = np.zeros((count, w.size))
+        for k in range(count):
+            sets.alpha[:] = 0.0
+            sets.alpha[i, k] = 1.0
+            sets.rebuild(vectors[k], 1.0)
+        np.testing.assert_allclose(sets.gram[i, :count, :count], vectors @ vectors.T, atol=1e-9)
+    sets.alpha[:] = alpha
+
+
 @pytest.mark.parametrize("trainer", [block_ascent, n_slack])
 def test_error_of_a_simplex_method_does_not_end_a_fit(helpers, trainer):
     # HiGHS misses 4e-8 of the risk at a point at which the known labels prove a larger value.
