@@ -182,7 +182,8 @@ class Batch:
 
     def _joint_of_points(self, Z: FloatArray) -> FloatArray:
         """``sum_i joint(x_i, Z_i)`` of few variables and dense feature rows."""
-        parts = [(self.data.fold_blocks(t, Z).T @ rows).ravel() for t, rows in enumerate(self.rows)]
+        blocks = [Z[:, self.data.block_of(t).slice] for t in range(len(self.columns))]
+        parts = [(self.data.fold_blocks(t, blocks[t]).T @ rows).ravel() for t, rows in enumerate(self.rows)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     # ---- labels ----------------------------------------------------------------------------------
@@ -380,7 +381,7 @@ class Batch:
     def fold_some(self, points: Sequence[Any], examples: npt.NDArray[np.intp]) -> list[sp.csr_array]:
         """Part tables with the points of some examples (increasing); the rows of the others are empty."""
         chosen = [points[i] for i in examples.tolist()]
-        tables = self.data.fold(np.array(chosen) if self.model.fixed else chosen, examples.tolist())
+        tables = self.data.fold(np.array(chosen) if self.model.fixed else chosen, examples)
         return [_spread(table, start, examples) for table, start in zip(tables, self.starts, strict=True)]
 
     def points(self, Z: Any) -> Any:

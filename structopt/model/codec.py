@@ -371,7 +371,8 @@ class PointCodec(BatchCodec[Any]):
         """Add the parts of points, or of their differences to others."""
         if not self._are_points(labels):
             return False
-        parts = self.data.fold_blocks(t, labels if truth is None else labels - truth)
+        own = self.data.block_of(t).slice
+        parts = self.data.fold_blocks(t, labels[:, own] if truth is None else labels[:, own] - truth[:, own])
         factors = weights if len(parts) == self.n else np.repeat(weights, np.diff(self.data.starts[t]))
         if len(out) < len(parts):
             out += factors @ parts

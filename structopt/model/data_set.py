@@ -19,6 +19,7 @@ from structopt.space.compiled import FloatArray
 
 if TYPE_CHECKING:
     from structopt.model import Model
+    from structopt.space import Block
 
 __all__ = ["DataSet", "is_tied"]
 
@@ -85,7 +86,7 @@ class DataSet:
         return self.n
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "rows"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("rows", "_blocks")}
 
     @cached_property
     def rows(self) -> list[Any]:
@@ -197,11 +198,25 @@ class DataSet:
             found[:, space[name].slice] = self.unfold(t, table, some)
         return found
 
+    def block_of(self, t: int, some: IntArray | None = None) -> Block:
+        """Return the variables that a term scores, for examples with one space (None: all)."""
+        if self.model.fixed:
+            return self._blocks[t]
+        space = self.model.space(self.input(0 if some is None else int(some[0])))
+        return space[list(self.model.features)[t]]
+
+    @cached_property
+    def _blocks(self) -> list[Block]:
+        """The block of each term in the space of all examples."""
+        return [self.model.space()[name] for name in self.model.features]
+
+    @cached_property
+    def _terms(self) -> list[Term]:
+        return list(self.model.features.values())
+
     def unfold(self, t: int, table: FloatArray, some: IntArray | None = None) -> FloatArray:
         """Return the scores of a term's parts as coefficients of its block, for examples with one space (None: all)."""
-        name, term = list(self.model.features.items())[t]
-        inputs = _Inputs(self, some)
-        shape = (self.model.space() if self.model.fixed else self.model.space(inputs[0]))[name].shape
+        term, inputs, shape = self._terms[t], _Inputs(self, some), self.block_of(t, some).shape
         if self._has_equal_tables(t, some):
             return term.unfold_batch(inputs, self._tables_of(t, table, some), shape)
         start = self.starts[t]
@@ -217,15 +232,16 @@ class DataSet:
         found: FloatArray = table[start[some][:, None] + np.arange(start[some[0] + 1] - start[some[0]])]
         return found
 
-    def fold_blocks(self, t: int, points: FloatArray, some: IntArray | None = None) -> FloatArray:
-        """Return the parts of a term of points of one space (None: of all examples), one table below the other."""
-        name, term = list(self.model.features.items())[t]
-        inputs = _Inputs(self, some)
-        block = (self.model.space() if self.model.fixed else self.model.space(inputs[0]))[name]
-        blocks = points[:, block.slice].reshape(len(points), *block.shape)
+    def fold_blocks(self, t: int, blocks: FloatArray, some: IntArray | None = None) -> FloatArray:
+        """Return the parts of a term, one table below the other.
+
+        `blocks` has the values of the term's variables ``(n, size)``, for examples with one space (None: all).
+        """
+        term, inputs = self._terms[t], _Inputs(self, some)
+        shaped = blocks.reshape(len(blocks), *self.block_of(t, some).shape)
         if self._has_equal_tables(t, some):
-            return term.fold_batch(inputs, blocks).reshape(-1, self.columns[t])
-        return np.concatenate([term.fold(inputs[i], own) for i, own in enumerate(blocks)])
+            return term.fold_batch(inputs, shaped).reshape(-1, self.columns[t])
+        return np.concatenate([term.fold(inputs[i], own) for i, own in enumerate(shaped)])
 
     def _has_equal_tables(self, t: int, some: IntArray | None) -> bool:
         """Return whether the examples (None: all) have the same number of feature rows for a term."""
@@ -266,20 +282,22 @@ class DataSet:
 
     def fold_points(self, Z: Any) -> list[sp.csr_array]:
         """Points, one per example, as part tables."""
-        return self.fold(Z, range(self.n))
+        return self.fold(Z)
 
-    def fold(self, Z: Any, examples: Sequence[int]) -> list[sp.csr_array]:
-        """Points of some examples, one after the other, as part tables."""
-        which, n_terms = np.asarray(examples, dtype=np.int64), len(self.columns)
+    def fold(self, Z: Any, some: IntArray | None = None) -> list[sp.csr_array]:
+        """Points of some examples (None: all), one after the other, as part tables."""
+        n_terms = len(self.columns)
         if self.model.fixed:
             points = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
-            return [part_table(self.fold_blocks(t, points, which)) for t in range(n_terms)]
+            return [part_table(self.fold_blocks(t, points[:, self.block_of(t).slice], some)) for t in range(n_terms)]
+        which = np.arange(self.n) if some is None else some
         parts: list[list[Any]] = [[None] * len(which) for _ in range(n_terms)]
         for members in self._alike(which):
             points = np.array([np.asarray(Z[k]) for k in members.tolist()])
             sizes = [np.diff(start)[which[members]] for start in self.starts]
             for t, found in enumerate(parts):
-                tables = np.split(self.fold_blocks(t, points, which[members]), np.cumsum(sizes[t])[:-1])
+                own = points[:, self.block_of(t, which[members]).slice]
+                tables = np.split(self.fold_blocks(t, own, which[members]), np.cumsum(sizes[t])[:-1])
                 for k, table in zip(members.tolist(), tables, strict=True):
                     found[k] = table
         return [part_table(np.concatenate(found)) for found in parts]
