@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -20,14 +20,13 @@ from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, Term, check_data_set
 from structopt.losses import TaskLoss
-from structopt.model import Model
-from structopt.model.codec import BatchCodec
 from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference
+from structopt.model.slots import SlotMap, SlotModel, stacked_numbers
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.space.expressions import Expression
-from structopt.structures.choices import ChoiceInference, Choices
+from structopt.structures.choices import ChoiceInference
 
 __all__ = ["Arborescence", "DirectedCuts", "WrongHeads"]
 
@@ -124,7 +123,7 @@ class DirectedCuts:
         return sp.csr_array(enters), 1.0, np.inf
 
 
-class Arborescence(Model):
+class Arborescence(SlotModel):
     """Spanning arborescences of a sentence's arcs: dependency parsing.
 
     An input is an array ``(n + 1, n + 1, d)`` of arc features, row = head, column = token, 0 = root (or a CSR matrix
@@ -307,9 +306,35 @@ class Arborescence(Model):
         # A feature row for every pair of nodes.
         return sizes**2
 
-    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
-        # Heads.
-        return Heads(data) if self._solves_itself else super().batch_codec(data)
+    # ---- heads of a data set ---------------------------------------------------------------------
+
+    def _slot_map(self, data: DataSet) -> SlotMap:
+        sizes = cast("IntArray", data.sizes)
+        tokens = sizes - 1
+        ptr = np.concatenate([[0], np.cumsum(tokens)]).astype(np.int64)
+        example = np.repeat(np.arange(data.n), tokens)
+        token = np.arange(ptr[-1]) - ptr[example] + 1
+        width = data.columns[0]  # relations, if arcs have any
+        base, stride = (data.starts[0][example] + token) * width, sizes[example] * width
+        return SlotMap(ptr, base.astype(np.int64), stride.astype(np.int64), width, tokens.tolist())
+
+    def _slots_of(self, label: Any, size: int) -> IntArray:
+        return self.heads(label, size)
+
+    def _all_slots(self, Y: Any, ptr: IntArray, sizes: Sequence[int]) -> IntArray | None:
+        flat = stacked_numbers(Y, ptr)
+        return None if flat is None else self._all_heads(flat, ptr)
+
+    def _all_heads(self, flat: npt.NDArray[Any], ptr: IntArray) -> IntArray | None:
+        heads = np.ascontiguousarray(flat, dtype=np.int64)
+        allowed = flat.ndim == 1 and _are_trees(heads, ptr, self.single_root, self.projective)
+        return heads if allowed else None
+
+    def _slots_at(self, Z: Iterable[Any], sizes: Sequence[int]) -> IntArray:
+        return np.concatenate([self.decode(np.asarray(z)) for z in Z])
+
+    def _task_of(self, size: int) -> TaskLoss:
+        return self._loss["arc"] if isinstance(self._loss, dict) else cast("TaskLoss", self._loss)
 
     def batch_inference(self, data: DataSet) -> BatchInference:
         # Chu-Liu/Edmonds or Eisner for all sentences.
@@ -356,33 +381,6 @@ class TreeAlgorithm(RowAlgorithm):
             return Solutions.stacked([], c.size)
         found, values = kernels.k_best(scores, k, *self.rules)
         return Solutions(np.array([self._point(heads) for heads in found]).reshape(-1, c.size), values, values)
-
-
-class Heads(Choices):
-    """The heads of all sentences, one after the other."""
-
-    def __init__(self, data: DataSet) -> None:
-        self.model = cast("Arborescence", data.model)
-        self._sizes = cast("IntArray", data.sizes)
-        tokens = self._sizes - 1
-        example = np.repeat(np.arange(data.n), tokens)
-        token = np.arange(tokens.sum()) - np.repeat(np.cumsum(tokens) - tokens, tokens) + 1
-        width = data.columns[0]  # relations, where arcs have any
-        base, stride = (data.starts[0][example] + token) * width, self._sizes[example] * width
-        super().__init__(data, tokens, base, stride, width)
-
-    def choices(self, label: Any, i: int) -> IntArray:
-        return self.model.heads(label, int(self._sizes[i]) - 1)
-
-    def stacked(self, flat: npt.NDArray[Any]) -> IntArray | None:
-        heads = flat.astype(np.int64, copy=False)
-        if flat.ndim != 1 or not _are_trees(heads, self.slots, self.model.single_root, self.model.projective):
-            return None
-        return heads
-
-    def task_loss(self, i: int) -> TaskLoss:
-        loss = self.model._loss
-        return loss["arc"] if isinstance(loss, dict) else cast("TaskLoss", loss)
 
 
 class HeadInference(ChoiceInference):

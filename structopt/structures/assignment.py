@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -15,15 +16,14 @@ from structopt.checks import checked, floats, numeric, reshaped, shown
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, check_data_set
 from structopt.losses import TaskLoss
-from structopt.model import Model
 from structopt.model.block_losses import BlockLosses
-from structopt.model.codec import BatchCodec
 from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference
+from structopt.model.slots import SlotMap, SlotModel, stacked_numbers
 from structopt.recognize import Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.structures.choices import ChoiceInference, Choices
+from structopt.structures.choices import ChoiceInference
 
 __all__ = ["Assignment", "RowLoss"]
 
@@ -115,7 +115,7 @@ class RowLoss(TaskLoss):
         return f"RowLoss({self.shape}, {self.kind!r}{', normalize=True' if self.normalize else ''})"
 
 
-class Assignment(Model):
+class Assignment(SlotModel):
     """Matchings of the n rows of an input with its m columns: alignments, permutations, graph matching.
 
     An input is an array ``(n, m, d)`` of pair features, or a CSR matrix of the ``n m`` rows in that order (then n = m
@@ -329,9 +329,31 @@ class Assignment(Model):
         # A feature row for every pair.
         return np.asarray(sizes.prod(axis=1), dtype=np.int64)
 
-    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
-        # The column of every row.
-        return Columns(data) if self._solves_itself else super().batch_codec(data)
+    # ---- columns of a data set -------------------------------------------------------------------
+
+    def _slot_map(self, data: DataSet) -> SlotMap:
+        shapes = cast("IntArray", data.sizes)
+        ptr = np.concatenate([[0], np.cumsum(shapes[:, 0])]).astype(np.int64)
+        example = np.repeat(np.arange(data.n), shapes[:, 0])
+        row = np.arange(ptr[-1]) - ptr[example]
+        base = (data.starts[0][example] + row * shapes[example, 1]).astype(np.int64)
+        return SlotMap(ptr, base, np.ones_like(base), 1, [*zip(*shapes.T.tolist(), strict=True)])
+
+    def _slots_of(self, label: Any, size: tuple[int, int]) -> IntArray:
+        return self.columns(label, size)
+
+    def _all_slots(self, Y: Any, ptr: IntArray, sizes: Sequence[tuple[int, int]]) -> IntArray | None:
+        flat = stacked_numbers(Y, ptr)
+        if flat is None or flat.ndim != 1:
+            return None
+        columns, widths = flat.astype(np.int64, copy=False), np.array(sizes)[:, 1]
+        return columns if _are_matchings(columns, ptr, widths, self.unmatched) else None
+
+    def _slots_at(self, Z: Iterable[Any], sizes: Sequence[tuple[int, int]]) -> IntArray:
+        return np.concatenate([self.decode(np.asarray(z), size) for z, size in zip(Z, sizes, strict=True)])
+
+    def _task_of(self, size: tuple[int, int]) -> TaskLoss:
+        return self.row_loss(*size)
 
     def batch_inference(self, data: DataSet) -> BatchInference:
         # Shortest augmenting paths, shape by shape.
@@ -342,38 +364,6 @@ class Assignment(Model):
         parts += [f"{name}=True" for name in ("unmatched", "normalize", "intercept") if getattr(self, name)]
         parts += [f"loss={self._kind!r}"] if self._kind != "hamming" else []
         return f"Assignment({', '.join(parts)})"
-
-
-class Columns(Choices):
-    """The columns of all rows of all inputs, one after the other."""
-
-    def __init__(self, data: DataSet) -> None:
-        self.model = cast("Assignment", data.model)
-        self._shapes = cast("IntArray", data.sizes)
-        rows = self._shapes[:, 0]
-        example = np.repeat(np.arange(data.n), rows)
-        row = np.arange(rows.sum()) - np.repeat(np.cumsum(rows) - rows, rows)
-        base = data.starts[0][example] + row * self._shapes[example, 1]
-        super().__init__(data, rows, base, np.ones(len(row), dtype=np.int64))
-        self._losses: dict[tuple[int, int], TaskLoss] = {}
-
-    def _shape(self, i: int) -> tuple[int, int]:
-        return int(self._shapes[i, 0]), int(self._shapes[i, 1])
-
-    def choices(self, label: Any, i: int) -> IntArray:
-        return self.model.columns(label, self._shape(i))
-
-    def stacked(self, flat: npt.NDArray[Any]) -> IntArray | None:
-        columns = flat.astype(np.int64, copy=False)
-        if flat.ndim != 1 or not _are_matchings(columns, self.slots, self._shapes[:, 1], self.model.unmatched):
-            return None
-        return columns
-
-    def task_loss(self, i: int) -> TaskLoss:
-        shape = self._shape(i)
-        if shape not in self._losses:
-            self._losses[shape] = self.model.row_loss(*shape)
-        return self._losses[shape]
 
 
 class MatchingInference(ChoiceInference):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -16,13 +16,12 @@ from structopt.checks import checked, floats, hashable, number, shown, walkable,
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term
 from structopt.losses import TaskLoss
-from structopt.model.codec import BatchCodec
 from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.space.expressions import Expression
-from structopt.structures.arborescence import Arborescence, HeadInference, Heads, TreeAlgorithm
+from structopt.structures.arborescence import Arborescence, HeadInference, TreeAlgorithm
 
 __all__ = ["LabelledArborescence", "WrongArcs"]
 
@@ -205,20 +204,36 @@ class LabelledArborescence(Arborescence):
             nodes += 1
         if self._point_size(nodes) != point.size:
             raise DeclarationError(f"A point with {point.size} entries is not one of a tree with {R} relations.")
-        arcs = point[: nodes * nodes * R].reshape(nodes, nodes, R)
+        return self._label_of(self._codes_at(point, nodes))
+
+    def _codes_at(self, z: FloatArray, nodes: int) -> IntArray:
+        """Return ``head * R + relation`` of each token of a point; for a fractional one, of the closest tree."""
+        arcs = z[: nodes * nodes * self.n_labels].reshape(nodes, nodes, self.n_labels)
         if np.abs(arcs - np.rint(arcs)).max() < 1e-6:
-            return self._label_of(_codes(arcs))
+            return _codes(arcs)
         sizes = np.array([nodes], dtype=np.int64)
-        return self._label_of(
-            best_arcs(np.ascontiguousarray(arcs).ravel(), sizes, R, self.single_root, self.projective)[0]
-        )
+        return best_arcs(arcs.ravel(), sizes, self.n_labels, self.single_root, self.projective)[0]
 
     def _point_size(self, nodes: int) -> int:
         return nodes * nodes * (self.n_labels + 1)
 
-    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
-        # Heads and relations, in one number for each token.
-        return LabelledHeads(data) if self._solves_itself else super().batch_codec(data)
+    # ---- numbers of a data set -------------------------------------------------------------------
+
+    def _slots_of(self, label: Any, size: int) -> IntArray:
+        return self._arcs(label, size)
+
+    def _all_heads(self, flat: npt.NDArray[Any], ptr: IntArray) -> IntArray | None:
+        R = self.n_labels
+        if flat.ndim != 2 or flat.shape[1] != 2 or flat[:, 1].min() < 0 or flat[:, 1].max() >= R:
+            return None
+        heads = super()._all_heads(flat[:, 0], ptr)
+        return None if heads is None else heads * R + flat[:, 1]
+
+    def _labels_of_slots(self, slots: IntArray, ptr: IntArray) -> list[Any]:
+        return [self._label_of(codes) for codes in super()._labels_of_slots(slots, ptr)]
+
+    def _slots_at(self, Z: Iterable[Any], sizes: Sequence[int]) -> IntArray:
+        return np.concatenate([self._codes_at(np.asarray(z), size + 1) for z, size in zip(Z, sizes, strict=True)])
 
     def batch_inference(self, data: DataSet) -> BatchInference:
         # The best relation of every arc, then the best trees of all sentences.
@@ -279,37 +294,6 @@ def _k_best_sums(scores: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
         before, column = np.divmod(kept, len(row))
         values, columns = sums[kept], np.column_stack([columns[before], column])
     return values, columns
-
-
-class LabelledHeads(Heads):
-    """The numbers ``head * R + relation`` of all tokens, one after the other."""
-
-    def choices(self, label: Any, i: int) -> IntArray:
-        return cast("LabelledArborescence", self.model)._arcs(label, int(self._sizes[i]) - 1)
-
-    def stacked(self, flat: npt.NDArray[Any]) -> IntArray | None:
-        R = cast("LabelledArborescence", self.model).n_labels
-        if flat.ndim != 2 or flat.shape[1] != 2 or flat[:, 1].min() < 0 or flat[:, 1].max() >= R:
-            return None
-        heads = super().stacked(np.ascontiguousarray(flat[:, 0]))
-        return None if heads is None else heads * R + flat[:, 1]
-
-    def decode(self, labels: IntArray) -> list[Any]:
-        model = cast("LabelledArborescence", self.model)
-        return [model._label_of(codes) for codes in super().decode(labels)]
-
-    def from_points(self, Z: Any) -> IntArray:
-        model, R = self.model, self.width
-        codes = []
-        for i, z in enumerate(Z):
-            nodes = int(self._sizes[i])
-            arcs = np.asarray(z)[: nodes * nodes * R]
-            if np.abs(arcs - np.rint(arcs)).max() < 1e-6:
-                codes.append(_codes(arcs.reshape(nodes, nodes, R)))
-            else:
-                sizes = np.array([nodes], dtype=np.int64)
-                codes.append(best_arcs(arcs, sizes, R, model.single_root, model.projective)[0])
-        return np.concatenate(codes)
 
 
 class LabelledHeadInference(HeadInference):

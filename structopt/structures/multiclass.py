@@ -15,11 +15,11 @@ from structopt.checks import checked, converted, floats, hashable
 from structopt.errors import DeclarationError, LabelNotInSpace, marked
 from structopt.features import Linear
 from structopt.losses import CostMatrix, TaskLoss, ZeroOne
-from structopt.model import Model
-from structopt.model.codec import BatchCodec, csr_table, labels_given, spread_rows
+from structopt.model.codec import csr_table, labels_given
 from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchFronts, BatchInference, Maxima, blocks, rows_or_all
 from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight, counts_of
+from structopt.model.slots import SlotMap, SlotModel, Slots
 from structopt.recognize import Simplices
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -27,7 +27,7 @@ from structopt.space.compiled import FloatArray
 __all__ = ["Multiclass"]
 
 
-class Multiclass(Model):
+class Multiclass(SlotModel):
     """Exactly one of several classes, each with a weight vector (Crammer and Singer).
 
     Parameters
@@ -105,76 +105,55 @@ class Multiclass(Model):
         """The class of a point: its largest entry."""
         return self.names[int(np.argmax(floats("z", z, (len(self.names),))))]
 
-    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
-        # Class numbers.
-        return ClassNumbers(data) if self._solves_itself else super().batch_codec(data)
+    # ---- class numbers ---------------------------------------------------------------------------
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
-        # The largest score.
-        return ClassInference(data) if self._solves_itself else super().batch_inference(data)
+    _one_of_many = True
 
+    def _slot_map(self, data: DataSet) -> SlotMap:
+        first = np.arange(data.n) * len(self.names)
+        return SlotMap(np.arange(data.n + 1), first, first, len(self.names), range(data.n))
 
-class ClassNumbers(BatchCodec[IntArray]):
-    """One class out of several as its number, -1 for none.
+    def _slots_of(self, label: Any, size: Any) -> IntArray:
+        return np.array([self.place(label)])
 
-    Loss coefficients are an array ``(n, K)``. Those of the 0/1 loss are sparse: they distinguish the true class only.
-    """
-
-    one_of_many = True
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self.model = cast("Multiclass", data.model)
-
-    def encode(self, Y: Any) -> IntArray:
-        Y = labels_given(Y, self.n)
+    def _all_slots(self, Y: Any, ptr: IntArray, sizes: Sequence[Any]) -> IntArray:
+        Y = labels_given(Y, len(sizes))
         labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
-        unknown = [i for i, y in enumerate(labels) if not _known(y, self.model._place)]
+        unknown = [i for i, y in enumerate(labels) if not _known(y, self._place)]
         if unknown:
             text = "; ".join(f"example {marked(i)}: {labels[i]!r}" for i in unknown[:10])
-            message = f"{len(unknown)} of {self.n} labels are not classes of the model: {text}."
+            message = f"{len(unknown)} of {len(labels)} labels are not classes of the model: {text}."
             raise LabelNotInSpace(message, examples=tuple(unknown))
-        return np.array([self.model._place[y] for y in labels], dtype=np.int64)
+        return np.array([self._place[y] for y in labels], dtype=np.int64)
 
-    def decode(self, labels: IntArray) -> list[Any]:
-        names = self.model.names
-        return [names[k] if k >= 0 else None for k in labels.tolist()]
-
-    def tables(self, labels: IntArray) -> list[sp.csr_array]:
-        known = labels >= 0
-        indptr = np.concatenate([[0], np.cumsum(known)])
-        columns = labels[known]
-        return [sp.csr_array((np.ones(len(columns)), columns, indptr), shape=(self.n, len(self.model.names)))]
-
-    def from_points(self, Z: Any) -> IntArray:
+    def _slots_at(self, Z: Any, sizes: Sequence[Any]) -> IntArray:
         return np.asarray(np.asarray(Z).argmax(axis=1), dtype=np.int64)
 
-    def spread(self, parts: Sequence[IntArray], some: IntArray | None) -> IntArray:
-        return cast("IntArray", spread_rows(parts, some, self.n, -1))
+    def _labels_of_slots(self, slots: IntArray, ptr: IntArray) -> list[Any]:
+        return [self.names[k] if k >= 0 else None for k in slots.tolist()]
 
-    def losses(self, truth: IntArray) -> LossBatch:
-        task, K = self.model.block_losses()["y"], len(self.model.names)
+    def _slot_losses(self, codec: Slots, truth: IntArray) -> LossBatch:
+        task, n, K = self.block_losses()["y"], len(truth), len(self.names)
         if type(task) is ZeroOne:
-            return LossBatch(None, np.ones(self.n), sparse=self._at(truth, -1.0))
+            return LossBatch(None, np.ones(n), sparse=_at(truth, K, -1.0))
         seen, place = np.unique(truth, return_inverse=True)
         forms = [task.linear(row) for row in _one_hot(seen, K)]
         return LossBatch(np.array([form[0] for form in forms])[place], np.array([form[1] for form in forms])[place])
 
-    def counts(self, truth: IntArray) -> Counts | None:
-        weights, twos = self.model.counted(), np.full(self.n, 2.0)
-        if type(self.model.block_losses()["y"]) is not ZeroOne:
-            return counts_of(_one_hot(truth, len(self.model.names)), weights)
+    def _slot_entries(self, codec: Slots, slots: IntArray) -> Entries:
+        return Entries(codec.slots, slots)
+
+    def _slot_counts(self, codec: Slots, truth: IntArray) -> Counts | None:
+        weights, twos, K = self.counted(), np.full(len(truth), 2.0), len(self.names)
+        if type(self.block_losses()["y"]) is not ZeroOne:
+            return counts_of(_one_hot(truth, K), weights)
         # A wrong class is one variable too many and one too few; every label has one variable on.
-        errors, on = (self._at(truth, value) for value in (-2.0, 0.0))
+        errors, on = (_at(truth, K, value) for value in (-2.0, 0.0))
         return Counts(LossBatch(None, twos, sparse=errors), LossBatch(None, -twos, sparse=on), 1.0)
 
-    def _at(self, classes: IntArray, value: float) -> sp.csr_array:
-        """One value per example, at its class."""
-        shape = (self.n, len(self.model.names))
-        return csr_table(np.full(self.n, value), classes, np.arange(self.n + 1), shape)
-
-    def loss_parts(self, labels: IntArray) -> Entries:
-        return Entries(np.arange(self.n + 1), labels)
+    def batch_inference(self, data: DataSet) -> BatchInference:
+        # The largest score.
+        return ClassInference(data) if self._solves_itself else super().batch_inference(data)
 
 
 class ClassInference(BatchInference):
@@ -259,6 +238,12 @@ def _one_hot(classes: IntArray, n_classes: int) -> FloatArray:
     rows = np.zeros((len(classes), n_classes))
     rows[np.arange(len(classes)), classes] = 1.0
     return rows
+
+
+def _at(classes: IntArray, n_classes: int, value: float) -> sp.csr_array:
+    """Return a table with one value per row, at its class."""
+    n = len(classes)
+    return csr_table(np.full(n, value), classes, np.arange(n + 1), (n, n_classes))
 
 
 def _known(label: Any, places: dict[Any, int]) -> bool:

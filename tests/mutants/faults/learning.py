@@ -49,7 +49,7 @@ _decoded("decoder_of_segments_drops_one", "Segmentation", lambda found: found[1:
 _decoded("decoder_of_assignments_inverts", "Assignment", lambda found: np.argsort(found))
 
 
-@codec("structures.multiclass.ClassNumbers.encode")
+@codec("model.slots.Slots.encode")
 def batch_encodes_two_classes_alike(original: Any, *args: Any) -> Any:
     return np.maximum(original(*args), 1)
 
