@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -21,10 +20,10 @@ from structopt.algorithms.fronts import Fronts
 from structopt.checks import checked, floats, n_threads
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term, Tied, checked_rows
-from structopt.model.codec import BatchCodec, StackedLabels, csr_table, spread_rows, taken_labels
 from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchFronts, BatchInference, Maxima, rows_or_all, within
 from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight, counts_of
+from structopt.model.slots import CHOICE, FIRST, STEP, SlotMap, Slots, stacked_numbers
 from structopt.recognize import Dependent, GroupForest, Structure
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -33,13 +32,13 @@ from structopt.structures.sequences import (
     SequenceModel,
     States,
     bio_rules,
-    count_codes,
     n_positions,
     position_loss,
+    position_losses,
     rows_of,
 )
 
-__all__ = ["Chain", "ChainInference", "StateSequences", "bio_rules"]
+__all__ = ["Chain", "ChainInference", "bio_rules"]
 
 
 class Chain(SequenceModel):
@@ -232,9 +231,53 @@ class Chain(SequenceModel):
         y, _ = chain.viterbi(U, *self.forbid(pair, first if self.initial_weights else None))
         return self.label_of(y)
 
-    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
-        # State numbers.
-        return StateSequences(data) if self._solves_itself else super().batch_codec(data)
+    # ---- states of a data set --------------------------------------------------------------------
+
+    def _slot_map(self, data: DataSet) -> SlotMap:
+        kinds = (CHOICE, STEP, FIRST) if self.initial_weights else (CHOICE, STEP)
+        return self._position_map(data, kinds)
+
+    def _all_slots(self, Y: Any, ptr: IntArray, sizes: Sequence[int]) -> IntArray | None:
+        stacked = stacked_numbers(Y, ptr)
+        if stacked is None:
+            if not self.alphabet.numbered or not isinstance(Y, list) or len(Y) != len(sizes):
+                return None
+            if not all(
+                type(y) is np.ndarray and y.dtype.kind in "iu" and y.shape == (T,)
+                for y, T in zip(Y, sizes, strict=True)
+            ):
+                return None
+            stacked = np.concatenate(Y)
+        states = np.ascontiguousarray(stacked, dtype=np.int64)
+        return states if _are_allowed(states, ptr, *self.rules) else None
+
+    def _slots_of(self, label: Any, size: int) -> IntArray:
+        return self.numbers_of(label, size)
+
+    def _slots_at(self, Z: Iterable[Any], sizes: Sequence[int]) -> IntArray:
+        return np.concatenate([self._states_at(z) for z in Z])
+
+    def _labels_of_slots(self, slots: IntArray, ptr: IntArray) -> list[Any]:
+        return [self.label_of(y) if y[0] >= 0 else None for y in np.split(slots, ptr[1:-1])]
+
+    def _slot_losses(self, codec: Slots, truth: IntArray) -> LossBatch:
+        task, ptr = self._task, codec.slots
+        if isinstance(task, PositionLoss):
+            return position_losses(task, truth, ptr)
+        onehot = np.eye(self.n_states)[truth]
+        forms = [task.linear(rows) for rows in np.split(onehot, ptr[1:-1])]
+        coef = np.concatenate([np.reshape(c, (-1, self.n_states)) for c, _ in forms])
+        return LossBatch(coef, np.array([const for _, const in forms]), ptr)
+
+    def _slot_entries(self, codec: Slots, slots: IntArray) -> Entries:
+        return Entries(codec.slots, slots)
+
+    def _slot_counts(self, codec: Slots, truth: IntArray) -> Counts | None:
+        S = self.n_states
+        # Raises for losses other than counts. Losses by position need no more than one position.
+        self.counted(np.zeros((1, 1)) if isinstance(self._task, PositionLoss) else codec.data.input(0))
+        weights = np.concatenate([np.asarray(self._task.counted(T * S)) for T in codec.map.sizes]).reshape(-1, S)
+        return counts_of(np.eye(S)[truth], weights, codec.slots)
 
     def batch_inference(self, data: DataSet) -> BatchInference:
         # Viterbi for all sequences at once; its loss-indexed form where the loss counts in units.
@@ -242,122 +285,6 @@ class Chain(SequenceModel):
 
     def __repr__(self) -> str:
         return f"<Chain of {self._told()}; loss {self._task}>"
-
-
-class StateSequences(BatchCodec[IntArray]):
-    """Stacked state numbers, -1 where an example is left out; losses are by position and state."""
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self.model = cast("Chain", data.model)
-        self._ptr = self.label_ptr = np.asarray(data.starts[0], dtype=np.int64)
-
-    def encode(self, Y: Any) -> IntArray:
-        together = self._encode_numbers(Y)
-        if together is not None:
-            return together
-        lengths = np.diff(self._ptr).tolist()
-        return np.concatenate(self.encode_each(Y, lambda label, i: self.model.numbers_of(label, lengths[i])))
-
-    def _encode_numbers(self, Y: Any) -> IntArray | None:
-        """Arrays of state numbers, checked all at once; None for other labels, and where one of them is wrong."""
-        if isinstance(Y, StackedLabels):
-            if Y.flat.dtype.kind not in "iu" or not Y.begins_at(self._ptr):
-                return None
-            stacked = Y.flat
-        else:
-            if not self.model.alphabet.numbered or not isinstance(Y, list) or len(Y) != self.n:
-                return None
-            if not all(
-                type(y) is np.ndarray and y.dtype.kind in "iu" and y.shape == (T,)
-                for y, T in zip(Y, np.diff(self._ptr).tolist(), strict=True)
-            ):
-                return None
-            stacked = np.concatenate(Y)
-        states = np.ascontiguousarray(stacked, dtype=np.int64)
-        return states if _are_allowed(states, self._ptr, *self.model.rules) else None
-
-    def decode(self, labels: IntArray) -> list[Any]:
-        parts = np.split(labels, self._ptr[1:-1])
-        return [self.model.label_of(y) if y[0] >= 0 else None for y in parts]
-
-    def tables(self, labels: IntArray) -> list[sp.csr_array]:
-        S, n_rows = self.model.n_states, int(self._ptr[-1])
-        present = labels[self._ptr[:-1]] >= 0
-        if present.all():
-            chosen, local, y = np.arange(self.n), self._ptr, labels
-            indptr = np.arange(n_rows + 1, dtype=np.int32)
-        else:
-            chosen = np.flatnonzero(present)
-            at, local = rows_of(self._ptr, chosen)
-            y = labels[at]
-            indptr = np.zeros(n_rows + 1, dtype=np.int32)
-            indptr[at + 1] = 1
-            np.cumsum(indptr, out=indptr)
-        tables = [csr_table(np.ones(len(y)), y.astype(np.int32), indptr, (n_rows, S))]
-        follows = np.ones(len(y), dtype=np.bool_)
-        follows[local[:-1]] = False
-        second = np.flatnonzero(follows)
-        owner = np.repeat(chosen, np.diff(local) - 1)
-        tables.append(count_codes(y[second - 1] * S + y[second], owner, self.n, S * S))
-        if self.model.initial_weights:
-            tables.append(count_codes(y[local[:-1]], chosen, self.n, S))
-        return tables
-
-    def scores(self, tables: Sequence[FloatArray], labels: IntArray) -> FloatArray | None:
-        U, steps = tables[0], tables[1]
-        tied = all(table.strides[0] == 0 or len(table) == 1 for table in tables[1:])
-        if not tied or U.shape != (len(labels), self.model.n_states) or U.dtype != np.float64:
-            return None
-        first = tables[2][0] if self.model.initial_weights else np.zeros(self.model.n_states)
-        total = np.empty(self.n)
-        _sequence_scores(U, self._ptr, np.asarray(steps[0]), np.asarray(first), labels, total)
-        return total
-
-    def add_parts(self, t: int, labels: IntArray, weights: FloatArray, out: FloatArray) -> bool:
-        _add_states(t, self._ptr, labels, self.model.n_states, np.ascontiguousarray(weights, dtype=np.float64), out)
-        return True
-
-    def add_differences(self, t: int, labels: IntArray, truth: IntArray, weights: FloatArray, out: FloatArray) -> bool:
-        _add_changes(t, self._ptr, labels, truth, self.model.n_states, weights, out)
-        return True
-
-    def from_points(self, Z: Any) -> IntArray:
-        return np.concatenate([self.model._states_at(z) for z in Z])
-
-    def spread(self, parts: Sequence[IntArray], some: IntArray | None) -> IntArray:
-        rows = None if some is None else rows_of(self._ptr, some)[0]
-        return cast("IntArray", spread_rows(parts, rows, int(self._ptr[-1]), -1))
-
-    def losses(self, truth: IntArray) -> LossBatch:
-        task, S = self.model._task, self.model.n_states
-        if isinstance(task, PositionLoss) and not task.normalize:
-            return LossBatch(None, np.zeros(self.n), self._ptr, task.costs, truth)
-        if isinstance(task, PositionLoss):
-            return LossBatch(task.table(truth, self._ptr), np.zeros(self.n), self._ptr)
-        onehot = np.eye(S)[truth]
-        forms = [task.linear(onehot[a:b]) for a, b in zip(self._ptr[:-1], self._ptr[1:], strict=True)]
-        coef = np.concatenate([np.reshape(c, (-1, S)) for c, _ in forms])
-        return LossBatch(coef, np.array([const for _, const in forms]), self._ptr)
-
-    def loss_parts(self, labels: IntArray) -> Entries:
-        return Entries(self._ptr, labels)
-
-    def counts(self, truth: IntArray) -> Counts | None:
-        S = self.model.n_states
-        # Raises for losses other than counts. Losses by position need no more than one position.
-        self.model.counted(np.zeros((1, 1)) if isinstance(self.model._task, PositionLoss) else self.data.input(0))
-        lengths = np.diff(self._ptr)
-        weights = np.concatenate([np.asarray(self.model._task.counted(T * S)) for T in lengths.tolist()]).reshape(-1, S)
-        return counts_of(np.eye(S)[truth], weights, self._ptr)
-
-    @cached_property
-    def _owner(self) -> IntArray:
-        """The sequence of every position."""
-        return np.repeat(np.arange(self.n), np.diff(self._ptr))
-
-    def mixture(self, labels: Sequence[IntArray | None], numbers: IntArray, shares: FloatArray) -> IntArray | None:
-        return None if shares[1].any() else taken_labels(labels, numbers[0], self._owner)
 
 
 class ChainInference(BatchInference):
@@ -488,63 +415,3 @@ def _are_allowed(
             if y < 0 or y >= initial.size or not (initial[y] if r == ptr[i] else transitions[states[r - 1], y]):
                 return False
     return True
-
-
-@kernel
-def _sequence_scores(
-    U: FloatArray, ptr: IntArray, steps: FloatArray, first: FloatArray, labels: IntArray, total: FloatArray
-) -> None:
-    """The score of every sequence of states; one left out (-1) has none."""
-    S = U.shape[1]
-    for i in range(total.size):
-        score, before = 0.0, -1
-        for r in range(ptr[i], ptr[i + 1]):
-            y = labels[r]
-            if y >= 0:
-                score += U[r, y] + (first[y] if before < 0 else steps[before * S + y])
-                before = y
-        total[i] = score
-
-
-@kernel
-def _add_states(t: int, ptr: IntArray, labels: IntArray, S: int, weights: FloatArray, out: FloatArray) -> None:
-    """Add the parts of term t (0: states, 1: transitions, 2: first states), times weights, to the rows of `out`."""
-    for i in range(weights.size):
-        w, begin, end = weights[i], ptr[i], ptr[i + 1]
-        if w == 0.0 or labels[begin] < 0:
-            continue
-        own = i if out.shape[0] > 1 else 0  # of the terms with one row for each example, or one in all
-        if t == 0:
-            for r in range(begin, end):
-                out[r, labels[r]] += w
-        elif t == 1:
-            for r in range(begin + 1, end):
-                out[own, labels[r - 1] * S + labels[r]] += w
-        else:
-            out[own, labels[begin]] += w
-
-
-@kernel
-def _add_changes(
-    t: int, ptr: IntArray, labels: IntArray, truth: IntArray, S: int, weights: FloatArray, out: FloatArray
-) -> None:
-    """`_add_states` of labels less that of the ground truths: what they have in common is left out."""
-    for i in range(weights.size):
-        w, begin, end = weights[i], ptr[i], ptr[i + 1]
-        if w == 0.0 or labels[begin] < 0:
-            continue
-        own = i if out.shape[0] > 1 else 0
-        if t == 0:
-            for r in range(begin, end):
-                if labels[r] != truth[r]:
-                    out[r, labels[r]] += w
-                    out[r, truth[r]] -= w
-        elif t == 1:
-            for r in range(begin + 1, end):
-                a, b = labels[r - 1] * S + labels[r], truth[r - 1] * S + truth[r]
-                if a != b:
-                    out[own, a] += w
-                    out[own, b] -= w
-        elif labels[begin] != truth[begin]:
-            out[own, labels[begin]] += w
-            out[own, truth[begin]] -= w

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from operator import index
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,11 @@ from structopt.algorithms.segments.algorithm import SegmentVariables, cover, seg
 from structopt.checks import checked, floats, n_threads, whole
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, Tied
-from structopt.model.codec import BatchCodec, csr_table, spread_rows
+from structopt.model.codec import csr_table
 from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference, Maxima
-from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight
+from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight, ranges
+from structopt.model.slots import EACH, FIRST, MEAN, SPAN, STEP, SlotMap, Slots
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.sequences import (
@@ -30,13 +31,13 @@ from structopt.structures.sequences import (
     PositionLoss,
     SequenceModel,
     States,
-    count_codes,
     n_positions,
     position_loss,
+    position_losses,
     rows_of,
 )
 
-__all__ = ["Segmentation", "SegmentTable", "Segments", "bio_of_segments", "segments_of_bio"]
+__all__ = ["Segmentation", "SegmentTable", "bio_of_segments", "segments_of_bio"]
 
 # Segment scores of a batch are made piece by piece, each of about this many entries.
 _PIECE = 1 << 21
@@ -294,9 +295,70 @@ class Segmentation(SequenceModel):
     def _by_position(self) -> PositionLoss:
         return cast("PositionLoss", self._task)
 
-    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
-        # Rows (start, state).
-        return SegmentRows(data) if self._solves_itself else super().batch_codec(data)
+    # ---- segments of a data set: (length - 1) * states + state where one starts --------------------
+
+    def _slot_map(self, data: DataSet) -> SlotMap:
+        extra = (FIRST,) * self.initial_weights + (EACH,) * self.length_weights
+        return self._position_map(data, (MEAN if self.pooling == "mean" else SPAN, STEP, *extra))
+
+    def _slots_of(self, label: Any, size: int) -> IntArray:
+        return self._codes(self.numbers_of(label, size), size)
+
+    def _codes(self, pairs: IntArray, length: int) -> IntArray:
+        """Return the slots of rows (start, state)."""
+        slots = np.full(length, -1)
+        slots[pairs[:, 0]] = (np.diff(pairs[:, 0], append=length) - 1) * self.n_states + pairs[:, 1]
+        return slots
+
+    def _slots_at(self, Z: Iterable[Any], sizes: Sequence[int]) -> IntArray:
+        return np.concatenate([self._codes(self._pairs_at(np.asarray(z), T), T) for z, T in zip(Z, sizes, strict=True)])
+
+    def _labels_of_slots(self, slots: IntArray, ptr: IntArray) -> list[Any]:
+        at = np.flatnonzero(slots >= 0)
+        owner = np.searchsorted(ptr, at, side="right") - 1
+        pairs = np.column_stack([at - ptr[owner], slots[at] % self.n_states])
+        parts = np.split(pairs, np.searchsorted(owner, np.arange(1, len(ptr) - 1)))
+        return [self.label_of(part) if len(part) else None for part in parts]
+
+    def _states(self, slots: IntArray) -> IntArray:
+        """Return the state of each position, -1 in examples without a label."""
+        at = np.flatnonzero(slots >= 0)
+        lengths, states = np.divmod(slots[at], self.n_states)
+        found = np.full(len(slots), -1)
+        found[ranges(at, at + lengths + 1)] = np.repeat(states, lengths + 1)
+        return found
+
+    def _slot_losses(self, codec: Slots, truth: IntArray) -> LossBatch:
+        if isinstance(self._task, EntityErrors):
+            return self._entities(codec, truth, self._task, 1.0, -2.0)
+        return position_losses(self._by_position, self._states(truth), codec.slots)
+
+    def _entities(self, codec: Slots, truth: IntArray, task: EntityErrors, each: float, both: float) -> LossBatch:
+        """Return `each` times the entities of a label and of its ground truth, plus `both` for each entity in both.
+
+        Rows are first positions, columns lengths and states.
+        """
+        wanted = (truth >= 0) & task.entities[truth % self.n_states]
+        known = np.add.reduceat(wanted, codec.slots[:-1], dtype=np.float64)
+        shared = each * np.tile(task.entities.astype(np.float64), (1, self.max_length))
+        indptr = np.concatenate([[0], np.cumsum(wanted)])
+        sparse = csr_table(np.full(indptr[-1], both), truth[wanted], indptr, (len(truth), shared.shape[1]))
+        return LossBatch(None, each * known, codec.slots, shared, sparse=sparse)
+
+    def _slot_entries(self, codec: Slots, slots: IntArray) -> Entries:
+        return Entries(codec.slots, slots if isinstance(self._task, EntityErrors) else self._states(slots))
+
+    def _slot_counts(self, codec: Slots, truth: IntArray) -> Counts | None:
+        task = self._task
+        if isinstance(task, EntityErrors):
+            errors, on = (self._entities(codec, truth, task, *weights) for weights in ((1.0, -2.0), (-1.0, 0.0)))
+            return Counts(errors, on, 1.0)
+        # A wrong position is a state too many and one too few; every label has one state a position on.
+        self._check_counted()
+        wrong = self._slot_losses(codec, truth)
+        assert wrong.shared is not None
+        on = LossBatch(None, -2.0 * np.diff(codec.slots), codec.slots, np.zeros((1, self.n_states)))
+        return Counts(replace(wrong, const=2.0 * wrong.const, shared=2.0 * wrong.shared), on, 1.0)
 
     def batch_inference(self, data: DataSet) -> BatchInference:
         # The semi-Markov recursion for all sequences.
@@ -368,118 +430,6 @@ def bio_of_segments(label: Sequence[tuple[int, str]], length: int) -> list[str]:
     return tags
 
 
-class Segments(NamedTuple):
-    """Segmentations of a data set: rows (start, state), those of example i in ``rows[ptr[i]:ptr[i + 1]]``."""
-
-    rows: IntArray
-    ptr: IntArray
-
-
-class SegmentRows(BatchCodec[Segments]):
-    """`Segments` of all sequences; losses by position and state."""
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self.model = cast("Segmentation", data.model)
-        self._ptr: IntArray = data.starts[0].astype(np.int64)
-        self._lengths = np.diff(self._ptr)
-
-    def _spans(self, found: Segments) -> tuple[IntArray, IntArray]:
-        """Owner and number of positions of every segment."""
-        owner = np.repeat(np.arange(self.n), np.diff(found.ptr))
-        start = found.rows[:, 0]
-        end = np.append(start[1:], 0)
-        last = found.ptr[1:][np.diff(found.ptr) > 0] - 1
-        end[last] = self._lengths[owner[last]]
-        return owner, end - start
-
-    def encode(self, Y: Any) -> Segments:
-        lengths = self._lengths.tolist()
-        return _joined(self.encode_each(Y, lambda label, i: self.model.numbers_of(label, lengths[i])))
-
-    def decode(self, labels: Segments) -> list[Any]:
-        parts = np.split(labels.rows, labels.ptr[1:-1])
-        return [self.model.label_of(pairs) if len(pairs) else None for pairs in parts]
-
-    def tables(self, labels: Segments) -> list[sp.csr_array]:
-        S, L = self.model.n_states, self.model.max_length
-        state = labels.rows[:, 1]
-        owner, span = self._spans(labels)
-        present = np.diff(labels.ptr) > 0
-        covered = np.repeat(present, self._lengths)
-        indptr = np.concatenate([[0], np.cumsum(covered)]).astype(np.int32)
-        share = 1.0 / span if self.model.pooling == "mean" else np.ones(len(span))
-        by_position = (np.repeat(share, span), np.repeat(state, span).astype(np.int32), indptr)
-        tables = [sp.csr_array(by_position, shape=(int(self._ptr[-1]), S))]
-        second = np.flatnonzero(owner[1:] == owner[:-1]) + 1
-        tables.append(count_codes(state[second - 1] * S + state[second], owner[second], self.n, S * S))
-        if self.model.initial_weights:
-            first = np.flatnonzero(present)
-            tables.append(count_codes(state[labels.ptr[:-1][first]], first, self.n, S))
-        if self.model.length_weights:
-            tables.append(count_codes((span - 1) * S + state, owner, self.n, L * S))
-        return tables
-
-    def from_points(self, Z: Any) -> Segments:
-        parts = [self.model._pairs_at(np.asarray(z), int(T)) for z, T in zip(Z, self._lengths, strict=True)]
-        return _joined(parts)
-
-    def spread(self, parts: Sequence[Segments], some: IntArray | None) -> Segments:
-        rows = np.concatenate([part.rows for part in parts])
-        given = np.concatenate([np.diff(part.ptr) for part in parts])
-        counts = spread_rows([given], some, self.n, 0)
-        return Segments(rows, np.concatenate([[0], np.cumsum(counts)]))
-
-    def losses(self, truth: Segments) -> LossBatch:
-        task = self.model._task
-        if isinstance(task, EntityErrors):
-            return self._entities(truth, task, 1.0, -2.0)
-        states = np.repeat(truth.rows[:, 1], self._spans(truth)[1])
-        by_position = self.model._by_position
-        if by_position.normalize:
-            return LossBatch(by_position.table(states, self._ptr), np.zeros(self.n), self._ptr)
-        return LossBatch(None, np.zeros(self.n), self._ptr, by_position.costs, states)
-
-    def _entities(self, truth: Segments, task: EntityErrors, each: float, both: float) -> LossBatch:
-        """`each` times the entities of a label and of its ground truth, plus `both` for each entity in both.
-
-        Rows are first positions, columns lengths and states.
-        """
-        owner, span = self._spans(truth)
-        wanted = task.entities[truth.rows[:, 1]]
-        known = np.bincount(owner[wanted], minlength=self.n).astype(np.float64)
-        shared = each * np.tile(task.entities.astype(np.float64), (1, self.model.max_length))
-        starts, columns = (values[wanted] for values in self._places(truth, owner, span))
-        indptr = np.zeros(int(self._ptr[-1]) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(starts, minlength=len(indptr) - 1), out=indptr[1:])
-        sparse = csr_table(np.full(len(columns), both), columns, indptr, (len(indptr) - 1, shared.shape[1]))
-        return LossBatch(None, each * known, self._ptr, shared, sparse=sparse)
-
-    def _places(self, labels: Segments, owner: IntArray, span: IntArray) -> tuple[IntArray, IntArray]:
-        """The first position of each segment, and the number of its length and state."""
-        return self._ptr[owner] + labels.rows[:, 0], (span - 1) * self.model.n_states + labels.rows[:, 1]
-
-    def loss_parts(self, labels: Segments) -> Entries:
-        owner, span = self._spans(labels)
-        if isinstance(self.model._task, EntityErrors):
-            starts, columns = self._places(labels, owner, span)
-            return Entries(labels.ptr, columns, starts)
-        states = np.full(int(self._ptr[-1]), -1)
-        states[rows_of(self._ptr, np.flatnonzero(np.diff(labels.ptr)))[0]] = np.repeat(labels.rows[:, 1], span)
-        return Entries(self._ptr, states)
-
-    def counts(self, truth: Segments) -> Counts | None:
-        task = self.model._task
-        if isinstance(task, EntityErrors):
-            return Counts(self._entities(truth, task, 1.0, -2.0), self._entities(truth, task, -1.0, 0.0), 1.0)
-        # A wrong position is a state too many and one too few; every label has one state a position on.
-        self.model._check_counted()
-        wrong = self.losses(truth)
-        assert wrong.shared is not None
-        on = LossBatch(None, -2.0 * self._lengths, self._ptr, np.zeros((1, self.model.n_states)))
-        return Counts(replace(wrong, const=2.0 * wrong.const, shared=2.0 * wrong.shared), on, 1.0)
-
-
 class SegmentInference(BatchInference):
     """The semi-Markov recursion, in pieces of neighbouring examples whose segment scores fit into memory together."""
 
@@ -501,17 +451,15 @@ class SegmentInference(BatchInference):
         found: list[Any] = [None] * len(pieces)
         jobs = n_threads(n_jobs)
         if not pieces:
-            return Maxima(Segments(np.empty((0, 2), dtype=np.int64), np.zeros(1, dtype=np.int64)), np.empty(0))
+            return Maxima(np.empty(0, dtype=np.int64), np.empty(0))
 
         def work(first: int, last: int) -> None:
             for k in range(first, last):
                 found[k] = self._solve(tables, loss, weight, pieces[k])
 
         in_threads(work, len(pieces), jobs)
-        counts = np.concatenate([np.diff(ptr) for _, ptr, _ in found])
-        rows = np.concatenate([rows for rows, _, _ in found])
-        labels = Segments(rows, np.concatenate([[0], np.cumsum(counts)]))
-        return Maxima(labels, np.concatenate([values for _, _, values in found]))
+        slots, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return Maxima(slots, values)
 
     def _pieces(self, chosen: IntArray) -> list[IntArray]:
         lengths = self._ptr[chosen + 1] - self._ptr[chosen]
@@ -521,7 +469,7 @@ class SegmentInference(BatchInference):
 
     def _solve(
         self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, piece: IntArray
-    ) -> tuple[IntArray, IntArray, FloatArray]:
+    ) -> tuple[IntArray, FloatArray]:
         model, S, L = self.model, self.model.n_states, self.model.max_length
         at, ptr = rows_of(self._ptr, piece)
         unary = np.asarray(tables[0][at], dtype=np.float64)
@@ -541,11 +489,6 @@ class SegmentInference(BatchInference):
             scores += tied[-1].reshape(L, S)
         rules = model.forbid(tied[0], tied[1] if model.initial_weights else None)
         return segments.viterbi_batch(scores, ptr, *rules)
-
-
-def _joined(parts: Sequence[IntArray]) -> Segments:
-    ptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-    return Segments(np.concatenate(parts), ptr)
 
 
 class SegmentTable(Term):

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt._jit.segments import segment_sums
@@ -17,8 +16,9 @@ from structopt.checks import converted, floats, hashable, numeric, same_length, 
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace, marked
 from structopt.features import Term, Tied, check_data_set, is_matrix
 from structopt.losses import Hamming, TaskLoss
-from structopt.model import Model
-from structopt.model.codec import csr_table
+from structopt.model.data_set import DataSet
+from structopt.model.loss_batch import LossBatch
+from structopt.model.slots import SlotMap, SlotModel
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
@@ -29,9 +29,9 @@ __all__ = [
     "States",
     "bio_rules",
     "check_sequences",
-    "count_codes",
     "n_positions",
     "position_loss",
+    "position_losses",
     "rows_of",
     "rules_of",
 ]
@@ -284,6 +284,14 @@ def position_loss(loss: Any, n_states: int) -> TaskLoss:
     return loss if isinstance(loss, TaskLoss) else PositionLoss(n_states, loss)
 
 
+def position_losses(task: PositionLoss, states: IntArray, ptr: IntArray) -> LossBatch:
+    """Return the losses of true sequences of states, stacked, by position and state."""
+    none = np.zeros(len(ptr) - 1)
+    if task.normalize:
+        return LossBatch(task.table(states, ptr), none, ptr)
+    return LossBatch(None, none, ptr, task.costs, states)
+
+
 def n_positions(x: Any) -> int:
     """The length of a sequence given as a (T, d) matrix of features."""
     shape = x.shape if hasattr(x, "shape") else numeric("A sequence", x).shape
@@ -317,18 +325,7 @@ def rows_of(ptr: IntArray, chosen: npt.NDArray[np.intp]) -> tuple[IntArray, IntA
     return np.arange(local[-1]) + np.repeat(ptr[chosen] - local[:-1], lengths), local
 
 
-def count_codes(codes: IntArray, owner: IntArray, n: int, width: int) -> sp.csr_array:
-    """How often each example has each code, as a sparse (n, width) table with sorted columns; `owner` increases."""
-    keys = np.sort(owner * width + codes)
-    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if keys.size else np.empty(0, np.int64)
-    counts = np.diff(first, append=keys.size).astype(np.float64)
-    row, column = np.divmod(keys[first], width)
-    indptr = np.zeros(n + 1, dtype=np.int32)
-    np.cumsum(np.bincount(row, minlength=n), out=indptr[1:])
-    return csr_table(counts, column.astype(np.int32), indptr, (n, width))
-
-
-class SequenceModel(Model):
+class SequenceModel(SlotModel):
     """A model whose inputs are (T, d) matrices and whose labels follow rules of succession."""
 
     _key_is_proved = True
@@ -368,6 +365,12 @@ class SequenceModel(Model):
         -------
         ndarray of int
         """
+
+    def _position_map(self, data: DataSet, kinds: tuple[int, ...]) -> SlotMap:
+        """Return a slot for each position, with a row of `n_states` parts."""
+        ptr, S = np.asarray(data.starts[0], dtype=np.int64), self.n_states
+        first = np.arange(ptr[-1]) * S
+        return SlotMap(ptr, first, first, S, np.diff(ptr).tolist(), kinds, S)
 
     def sizes(self, X: Any) -> IntArray:
         # The lengths of a data set's sequences.

@@ -15,14 +15,14 @@ T0 = np.array([[0.5, -1], [0, 0.3]])
 
 
 def viterbi(seg, T, init=None):
-    """The best segmentation of one sequence, and its score."""
-    label, _, values = segments.viterbi_batch(seg, [0, len(seg)], T, init)
-    return label, float(values[0])
+    """Return the codes of the best segmentation of one sequence, and its score."""
+    codes, values = segments.viterbi_batch(seg, [0, len(seg)], T, init)
+    return codes, float(values[0])
 
 
 def test_the_example():
-    label, value = viterbi(SEG, T0)
-    assert label.tolist() == [[0, 0], [1, 0], [2, 0]] and value == pytest.approx(2.2, abs=1e-15)
+    codes, value = viterbi(SEG, T0)
+    assert codes.tolist() == [0, 0, 0] and value == pytest.approx(2.2, abs=1e-15)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -36,18 +36,18 @@ _EMPTY = "every segmentation is forbidden; allow a longer segment, a transition 
 
 def viterbi_batch(
     seg: npt.ArrayLike, ptr: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return rows (start, state) of the best segments, where those of each sequence begin, and the scores."""
+) -> tuple[IntArray, FloatArray]:
+    """Return the best segmentations, ``(length - 1) * S + state`` where a segment starts and -1 inside, and scores."""
     scores = floats(seg, "seg", 3)
     if not scores.size:
         raise DeclarationError("A segmentation needs at least one position, one length and one state.")
     bounds = check_ptr(ptr, len(scores))
     steps, stride = check_transitions(T, scores.shape[2], len(scores) - len(bounds) + 1)
     start = check_init(init, scores.shape[2])
-    segments, segment_ptr, values, status, index = _viterbi_batch(scores, bounds, steps, stride, start)
+    codes, values, status, index = _viterbi_batch(scores, bounds, steps, stride, start)
     if status:
         fail(status, _NUMBERS, _EMPTY, index)
-    return segments, segment_ptr, values
+    return codes, values
 
 
 # A segmentation as decisions: code[start] = (length - 1) S + state, and -1 inside a segment. Two codes that agree up to
@@ -138,40 +138,27 @@ def _score(seg: FloatArray, first: int, T: FloatArray, stride: int, t0: int, ini
 
 
 @kernel
-def _list(code: IntArray, n_states: int, out: IntArray) -> int:
-    m = 0
-    for t in range(code.size):
-        if code[t] >= 0:
-            out[m, 0], out[m, 1] = t, code[t] % n_states
-            m += 1
-    return m
-
-
-@kernel
 def _viterbi_batch(
     seg: FloatArray, ptr: IntArray, T: FloatArray, stride: int, init: FloatArray
-) -> tuple[IntArray, IntArray, FloatArray, int, int]:
+) -> tuple[IntArray, FloatArray, int, int]:
     count = ptr.size - 1
-    segments = np.empty((seg.shape[0], 2), np.int64)
-    segment_ptr = np.zeros(count + 1, np.int64)
+    codes = np.empty(seg.shape[0], np.int64)
     values = np.empty(count)
     longest = 0
     for i in range(count):
         longest = max(longest, ptr[i + 1] - ptr[i])
     if unusable(T.ravel()) or unusable(init):
-        return segments, segment_ptr, values, BAD_NUMBER, -1
+        return codes, values, BAD_NUMBER, -1
     TT, M = workspace(T, stride, longest + 1)
     B = np.empty((longest, TT.shape[0]))
     chosen = np.empty((longest, init.size), np.int64)
-    scratch = np.empty(longest, np.int64)
     for i in range(count):
         first, n = ptr[i], ptr[i + 1] - ptr[i]
         t0 = first - i
         if not _fill(seg, first, n, T, stride, t0, TT, B, M, chosen):
-            return segments, segment_ptr, values, BAD_NUMBER, i
-        code = scratch[:n]
+            return codes, values, BAD_NUMBER, i
+        code = codes[first : first + n]
         if not _follow(T, stride, t0, init, B, chosen, code):
-            return segments, segment_ptr, values, INFEASIBLE, i
+            return codes, values, INFEASIBLE, i
         values[i] = _score(seg, first, T, stride, t0, init, code)
-        segment_ptr[i + 1] = segment_ptr[i] + _list(code, init.size, segments[segment_ptr[i] :])
-    return segments[: segment_ptr[count]], segment_ptr, values, SOLVED, -1
+    return codes, values, SOLVED, -1
