@@ -72,7 +72,7 @@ class Batch:
         data = DataSet(model, X)
         self._hold(data, model.batch_codec(data), model.batch_inference(data))
         # Labels are points of few variables, and all features dense.
-        points = isinstance(self.codec, PointCodec) and not self.codec.holds_mixtures
+        points = isinstance(self.codec, PointCodec) and not (self.codec.holds_mixtures or self.codec.is_sparse)
         few = points and model.fixed and model.space().n_variables <= _FEW_VARIABLES
         self._dense = few and all(isinstance(rows, np.ndarray) for rows in data.contents)
 
@@ -194,7 +194,10 @@ class Batch:
 
     def truth(self, Y: Sequence[Any]) -> LabelBatch:
         """The given labels, encoded; all that are not in their space are reported together."""
-        return self.labels(self.codec.encode(Y))
+        labels = self.labels(self.codec.encode(Y))
+        if self.model._loss_needs_labels:
+            labels.given = [np.array(Y[i]) for i in range(self.n)]
+        return labels
 
     def decode(self, labels: LabelBatch, form: LabelForm | None = None) -> list[Any]:
         """Return the labels in the user's form; `form` is a result of `structopt.model.forms.label_form`."""
@@ -204,7 +207,7 @@ class Batch:
 
     def loss(self, truth: LabelBatch) -> LossBatch:
         """The linear task loss of each example's truth."""
-        return self.codec.losses(truth.native)
+        return self.codec.losses(truth.native, truth.given)
 
     def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
         """Return the task loss of each example's label."""

@@ -46,10 +46,10 @@ class BlockLosses(Mapping[str, TaskLoss]):
         return coef, const
 
     def linear_batch(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`linear` for every row of `Z`."""
+        """`linear` for every row of `Z`, which may leave out the variables after a single block with a loss."""
         if len(self._losses) == 1:
             ((name, loss),) = self._losses.items()
-            if self.space[name].size == self.space.n_variables:
+            if self.space[name].size == Z.shape[1]:
                 return loss.linear_batch(Z)
         coef, const = np.zeros(Z.shape), np.zeros(len(Z))
         for name, loss in self.items():

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,11 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt.checks import examples
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError, marked
-from structopt.features import n_examples
+from structopt.features import Linear, n_examples
 from structopt.model.forms import LabelForm
 from structopt.model.loss_batch import Counts, LossBatch, counts_of
 from structopt.model.part_tables import fill_rows, number_groups
+from structopt.model.sparse_losses import sparse_counts, sparse_losses
 from structopt.space.compiled import CompiledSpace, FloatArray
 
 if TYPE_CHECKING:
@@ -61,23 +62,27 @@ class LabelBatch:
         For each feature term, the values of the parts: rows are the term's stacked feature rows. A function is called
         when they are first needed.
     native : object
-        The labels in the compact form of their codec (points ``z``, state sequences, ...), known to it alone.
+        The labels in the compact form of their codec (points ``z``, numbers per slot), known to it alone.
     slack : ndarray or None
         By how much the proved maximum of each example may exceed the value of its label; None where every label is
         proved best, which is so unless a solver stopped at a gap or a time limit.
+    given : list, optional
+        Ground truths in the user's form, if their loss does not follow from the compact form.
     """
 
-    __slots__ = ("_tables", "native", "slack")
+    __slots__ = ("_tables", "given", "native", "slack")
 
     def __init__(
         self,
         tables: list[sp.csr_array] | Callable[[], list[sp.csr_array]],
         native: object,
         slack: FloatArray | None = None,
+        given: list[Any] | None = None,
     ) -> None:
         self._tables = tables
         self.native = native
         self.slack = slack
+        self.given = given
 
     @property
     def tables(self) -> list[sp.csr_array]:
@@ -187,8 +192,8 @@ class BatchCodec(ABC, Generic[Native]):
         """Labels of `some` examples (increasing; None: all), given in pieces, with no label for the others."""
 
     @abstractmethod
-    def losses(self, truth: Native) -> LossBatch:
-        """The linear task loss of each example's ground truth."""
+    def losses(self, truth: Native, given: Any = None) -> LossBatch:
+        """Return the linear task loss of each example's ground truth; `given` is `LabelBatch.given`."""
 
     @abstractmethod
     def loss_parts(self, labels: Native) -> Any:
@@ -295,10 +300,38 @@ def _ground_truth(examples: IntArray, k: int) -> str:
     return f"the ground truth of example {marked(examples[k])}"
 
 
+class PointForm(Protocol):
+    """Reads and writes all labels of a data set as sparse points."""
+
+    def encode_many(self, Y: Any, n: int) -> sp.csr_array: ...
+
+    def decode_many(self, rows: sp.csr_array) -> list[Any]: ...
+
+
 class PointCodec(BatchCodec[Any]):
-    """Labels as points ``z``: an array ``(n, n_variables)``, or `RaggedRows` where the inputs' spaces differ."""
+    """Labels as points ``z``: an array ``(n, n_variables)``, or `RaggedRows` where the inputs' spaces differ.
+
+    Parameters
+    ----------
+    data : DataSet
+    form : PointForm, optional
+        Reads and writes labels; by default the model does.
+    sparse : bool
+        Whether points are a CSR array, for a model with a `form` and one `Linear` term.
+    n_lossy : int, optional
+        The first `n_lossy` variables have losses, and the others none.
+    """
+
+    def __init__(
+        self, data: DataSet, form: PointForm | None = None, sparse: bool = False, n_lossy: int | None = None
+    ) -> None:
+        super().__init__(data)
+        self._form, self.is_sparse, self._n_lossy = form, sparse, n_lossy
 
     def encode(self, Y: Any) -> Any:
+        if self._form is not None:
+            rows = self._form.encode_many(Y, self.n)
+            return rows if self.is_sparse else rows.toarray()
         Y = labels_given(Y, self.n)
         together = self.data.model.encode_batch(Y)
         model, data = self.data.model, self.data
@@ -323,6 +356,8 @@ class PointCodec(BatchCodec[Any]):
 
     def decode(self, labels: Any) -> list[Any]:
         model = self.data.model
+        if self._form is not None:
+            return self._form.decode_many(sp.csr_array(labels))
         if model.has_plain_labels:
             return self.decode_as(labels, "first")
         together = model.decode_batch(labels)
@@ -341,6 +376,11 @@ class PointCodec(BatchCodec[Any]):
         return self.decode_as(labels, "blocks") if mixed else found
 
     def tables(self, labels: Any) -> list[sp.csr_array]:
+        if self.is_sparse:
+            (term,) = self.data.model.features.values()
+            factor = cast("Linear", term).factor
+            data = labels.data if factor is None else labels.data * factor[labels.indices]
+            return [sp.csr_array((data, labels.indices, labels.indptr), shape=labels.shape)]
         return self.data.fold_points(labels)
 
     def scores(self, tables: Sequence[FloatArray], labels: Any) -> FloatArray | None:
@@ -381,6 +421,8 @@ class PointCodec(BatchCodec[Any]):
         return True
 
     def from_points(self, Z: Any) -> Any:
+        if self.is_sparse:
+            return sp.csr_array(Z, dtype=np.float64)
         return np.asarray(Z) if self.data.model.fixed else Z if isinstance(Z, RaggedRows) else RaggedRows.of(Z)
 
     def mixture(self, labels: Sequence[Any], numbers: IntArray, shares: FloatArray) -> Any:
@@ -401,12 +443,30 @@ class PointCodec(BatchCodec[Any]):
             given = dict(zip(chosen, (row for part in parts for row in part), strict=True))
             sizes = self.data.point_sizes
             return RaggedRows.of([given[i] if i in given else np.zeros(sizes[i]) for i in range(self.n)])
-        return spread_rows(parts, some, self.n, 0.0)
+        return self._spread_sparse(parts, some) if self.is_sparse else spread_rows(parts, some, self.n, 0.0)
 
-    def losses(self, truth: Any) -> LossBatch:
+    def _spread_sparse(self, parts: Sequence[sp.csr_array], some: IntArray | None) -> sp.csr_array:
+        shape = (self.n, self.data.model.space().n_variables)
+        sizes = np.concatenate([np.diff(part.indptr) for part in parts]) if parts else np.empty(0, np.int64)
+        if not sizes.size:
+            return sp.csr_array(shape)
+        indptr = np.zeros(self.n + 1, np.int64)
+        np.cumsum(spread_rows([sizes], some, self.n, 0), out=indptr[1:])
+        data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
+        return sp.csr_array((data, indices, indptr), shape=shape)
+
+    def _lossy(self, points: Any) -> FloatArray:
+        """Return the variables that have losses."""
+        return np.asarray(points)[:, : self._n_lossy]
+
+    def losses(self, truth: Any, given: Any = None) -> LossBatch:
         model = self.data.model
+        if given is not None:
+            return LossBatch.ragged([model.loss(label, self.data.input(i)) for i, label in enumerate(given)])
+        if self.is_sparse:
+            return sparse_losses(next(iter(model.block_losses().values())), truth)
         try:
-            together = model.loss_batch(np.asarray(truth)) if model.fixed else None
+            together = model.loss_batch(self._lossy(truth)) if model.fixed else None
         except DeclarationError:
             together = None  # one by one, they say whose fault it is
         if together is not None:
@@ -422,17 +482,22 @@ class PointCodec(BatchCodec[Any]):
         return LossBatch(np.array([coef for coef, _ in forms]), np.array([const for _, const in forms]))
 
     def loss_parts(self, labels: Any) -> Any:
-        return np.asarray(labels) if self.data.model.fixed else self.from_points(labels).flat
+        if self.is_sparse:
+            return labels
+        return self._lossy(labels) if self.data.model.fixed else self.from_points(labels).flat
 
     @property
     def fixed_sums(self) -> IntArray | None:
-        return fixed_sums(self.data.model.space().compiled) if self.data.model.fixed else None
+        whole = self.data.model.fixed and not self.is_sparse and self._n_lossy is None
+        return fixed_sums(self.data.model.space().compiled) if whole else None
 
     def counts(self, truth: Any) -> Counts | None:
         model = self.data.model
         if model.fixed:
             counted = model.counted()
-            return None if np.ndim(counted) != 1 else counts_of(np.asarray(truth), counted)
+            if self.is_sparse:
+                return sparse_counts(counted, truth)
+            return None if np.ndim(counted) != 1 else counts_of(self._lossy(truth), counted[: self._n_lossy])
         each = [model.counted(self.data.input(i)) for i in range(self.n)]
         if any(np.ndim(counted) != 1 for counted in each):
             return None  # sums of variables

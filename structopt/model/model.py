@@ -132,6 +132,8 @@ class Model(Probabilities):
     _is_private = False
     #: Whether the class ensures that inputs with the same key have the same label space.
     _key_is_proved = False
+    #: Whether the loss of a ground truth depends on more than its point, as that of a ranking does on relevances.
+    _loss_needs_labels = False
 
     def _forget(self) -> None:
         self._spaces: dict[Hashable, LabelSpace] = {}

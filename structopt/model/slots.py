@@ -95,8 +95,11 @@ class SlotModel(Model):
         """Return the task loss, on 0/1 parts, of examples of this size."""
         raise NotImplementedError
 
-    def _slot_losses(self, codec: Slots, truth: IntArray) -> LossBatch:
-        """Return the losses of ground truths; by default flat ones, a coefficient per part."""
+    def _slot_losses(self, codec: Slots, truth: IntArray, given: Any) -> LossBatch:
+        """Return the losses of ground truths; by default flat ones, a coefficient per part.
+
+        `given` are the labels in the user's form if `_loss_needs_labels`.
+        """
         return codec.flat_losses(truth, self._task_of)
 
     def _slot_counts(self, codec: Slots, truth: IntArray) -> Counts | None:
@@ -167,10 +170,15 @@ class Slots(BatchCodec[IntArray]):
         parts, values = parts[:found], values[:found]
         if kind > MEAN:
             return _counted(parts if ordered else np.sort(parts), self.n, columns)
-        if not ordered:
-            order = np.argsort(parts, kind="stable")
-            parts, values = parts[order], values[order]
         n_rows = int(self.data.starts[t][-1])
+        if not ordered and not self.map.shares.size:
+            parts = np.sort(parts)  # all values are 1
+        elif not ordered:
+            # Faster than a sort: every row has at most one part.
+            at = np.full(n_rows, -1)
+            at[parts // columns] = np.arange(found)
+            order = at[at >= 0]
+            parts, values = parts[order], values[order]
         indices, indptr = np.empty(found, dtype=np.int32), np.empty(n_rows + 1, dtype=np.int32)
         if n_rows >= 2**31 - 1:
             indices, indptr = indices.astype(np.int64), indptr.astype(np.int64)
@@ -212,8 +220,8 @@ class Slots(BatchCodec[IntArray]):
 
     # ---- losses ----------------------------------------------------------------------------------
 
-    def losses(self, truth: IntArray) -> LossBatch:
-        return self.model._slot_losses(self, truth)
+    def losses(self, truth: IntArray, given: Any = None) -> LossBatch:
+        return self.model._slot_losses(self, truth, given)
 
     def loss_parts(self, labels: IntArray) -> Entries:
         return self.model._slot_entries(self, labels)

@@ -260,7 +260,7 @@ class Chain(SequenceModel):
     def _labels_of_slots(self, slots: IntArray, ptr: IntArray) -> list[Any]:
         return [self.label_of(y) if y[0] >= 0 else None for y in np.split(slots, ptr[1:-1])]
 
-    def _slot_losses(self, codec: Slots, truth: IntArray) -> LossBatch:
+    def _slot_losses(self, codec: Slots, truth: IntArray, given: Any = None) -> LossBatch:
         task, ptr = self._task, codec.slots
         if isinstance(task, PositionLoss):
             return position_losses(task, truth, ptr)

@@ -26,9 +26,8 @@ from structopt.hierarchy import Hierarchy
 from structopt.hierarchy.input import node_values
 from structopt.hierarchy.leaf_tree import LeafTree
 from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
-from structopt.losses.hierarchical import AffineForm, sparse_form
 from structopt.model import Model
-from structopt.model.codec import BatchCodec, PointCodec, spread_rows
+from structopt.model.codec import BatchCodec, PointCodec
 from structopt.model.data_set import DataSet
 from structopt.model.inference import (
     BatchFronts,
@@ -38,13 +37,13 @@ from structopt.model.inference import (
     with_truth,
     within,
 )
-from structopt.model.loss_batch import Counts, LossBatch, Weight
+from structopt.model.loss_batch import LossBatch, Weight
 from structopt.recognize import Closure, LeafSets, Leaves, Record, Tree
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.node_labels import LabelCodec
 
-__all__ = ["HierarchicalLabels", "MadeRows", "NodeInference", "NodeRows"]
+__all__ = ["HierarchicalLabels", "NodeInference"]
 
 Kind = Literal["leaf", "leaves", "closure"]
 _KINDS = ("leaf", "leaves", "closure")
@@ -60,11 +59,6 @@ _CHUNK_ENTRIES = 1 << 21
 _FRONT_ENTRIES = 1 << 23
 # Rows over so few nodes are kept dense, if they have no more entries together: 8 MB.
 _DENSE_NODES, _DENSE_ENTRIES = 64, 1 << 20
-# Coefficients of the loss over at most this many nodes are a dense table, if it has at most `_DENSE_ENTRIES`: 1 kB per
-# example at most, compared with 5 kB that block ascent takes.
-_TABLE_NODES = 128
-# Sparse coefficients of the loss are stored up to this many entries (200 MB), and made for each block above.
-_STORED_ENTRIES = 1 << 24
 # Errors below are those of the ground truth, up to rounding.
 _NO_ERROR = 1e-12
 
@@ -219,7 +213,7 @@ class HierarchicalLabels(Model):
 
     def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         # Rows over the nodes, sparse unless they are short and few.
-        return NodePoints(data) if self._dense_rows(data.n) else NodeRows(data)
+        return PointCodec(data, self.codec, sparse=not self._dense_rows(data.n))
 
     def batch_inference(self, data: DataSet) -> BatchInference:
         # This kind's own algorithm over many examples at a time, or the oracle.
@@ -237,77 +231,6 @@ class HierarchicalLabels(Model):
         parts += [] if self.complete else ["complete=False"]
         parts += ["intercept=True"] if self.intercept else []
         return f"HierarchicalLabels({', '.join([repr(self.hierarchy), f'kind={self.kind!r}', *parts])})"
-
-
-class NodePoints(PointCodec):
-    """Labels as dense rows over the nodes."""
-
-    def encode(self, Y: Any) -> FloatArray:
-        return np.asarray(self._names.encode_many(Y, self.n).toarray())
-
-    def decode(self, labels: FloatArray) -> list[Any]:
-        return self._names.decode_many(sp.csr_array(labels))
-
-    @property
-    def _names(self) -> LabelCodec:
-        return cast("HierarchicalLabels", self.data.model).codec
-
-
-class NodeRows(BatchCodec[sp.csr_array]):
-    """Labels as sparse rows over the nodes."""
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self.model = cast("HierarchicalLabels", data.model)
-
-    def encode(self, Y: Any) -> sp.csr_array:
-        return self.model.codec.encode_many(Y, self.n)
-
-    def decode(self, labels: sp.csr_array) -> list[Any]:
-        return self.model.codec.decode_many(labels)
-
-    def tables(self, labels: sp.csr_array) -> list[sp.csr_array]:
-        factor = self.model.factor
-        if factor is None:
-            return [labels]
-        data = labels.data * factor[labels.indices]
-        return [sp.csr_array((data, labels.indices, labels.indptr), shape=labels.shape)]
-
-    def from_points(self, Z: Any) -> sp.csr_array:
-        return sp.csr_array(Z, dtype=np.float64)
-
-    def spread(self, parts: Sequence[sp.csr_array], some: IntArray | None) -> sp.csr_array:
-        shape = (self.n, len(self.model.hierarchy))
-        counts = np.zeros(self.n + 1, np.int64)
-        given = np.concatenate([np.diff(part.indptr) for part in parts]) if parts else np.empty(0, np.int64)
-        if not given.size:
-            return sp.csr_array(shape)
-        counts[1:] = spread_rows([given], some, self.n, 0)
-        data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
-        return sp.csr_array((data, indices, np.cumsum(counts)), shape=shape)
-
-    def losses(self, truth: sp.csr_array) -> LossBatch:
-        task, (n, n_nodes) = self.model.block_losses()["node"], truth.shape
-        made = MadeRows(task, truth)
-        if n_nodes <= _TABLE_NODES and n * n_nodes <= _DENSE_ENTRIES:
-            return LossBatch(made.base + made[np.arange(n)].toarray(), made.constants())
-        base = made.base[None] if made.base.any() else None
-        if made.entries > _STORED_ENTRIES:
-            return LossBatch(None, made.constants(), shared=base, sparse=made)
-        sparse = made[np.arange(n)]
-        sparse.eliminate_zeros()
-        return LossBatch(None, made.constants(), shared=base, sparse=sparse)
-
-    def loss_parts(self, labels: sp.csr_array) -> sp.csr_array:
-        return labels
-
-    def counts(self, truth: sp.csr_array) -> Counts | None:
-        weights = self.model.counted()
-        own = truth @ weights
-        both = sp.csr_array(truth.multiply(-2.0 * weights))
-        errors = LossBatch(None, own, shared=weights[None], sparse=both)
-        on = LossBatch(None, -own, shared=-weights[None])
-        return Counts(errors, on, float(weights[weights > 0.0].min()))
 
 
 class NodeInference(BatchInference):
@@ -440,41 +363,6 @@ def _rows_from(first: sp.csr_array, second: sp.csr_array, which: npt.NDArray[np.
     both = sp.csr_array(sp.vstack([first, second], format="csr"))
     n = len(which)
     return both[np.where(which, np.arange(n), n + np.arange(n))]
-
-
-class MadeRows:
-    """Sparse coefficients of a loss, made for some examples at a time; all examples have `base` in addition."""
-
-    def __init__(self, loss: TaskLoss, truths: sp.csr_array) -> None:
-        self._loss, self._truths = loss, truths
-        self._form = sparse_form(loss, truths.shape[1])
-        self.shape = truths.shape
-
-    @property
-    def base(self) -> FloatArray:
-        """The coefficients that all examples have."""
-        return np.zeros(self.shape[1]) if not isinstance(self._form, AffineForm) else self._form.base
-
-    @property
-    def entries(self) -> int:
-        """The number of entries of all rows, or more."""
-        if isinstance(self._form, AffineForm):
-            return int(np.diff(self._form.matrix.indptr)[self._truths.indices].sum())
-        return int(np.prod(self.shape))
-
-    def constants(self) -> FloatArray:
-        """The constant of each example."""
-        if isinstance(self._form, AffineForm):
-            return self._form.constants(self._truths)
-        if self._form is not None:
-            return np.zeros(self.shape[0])
-        return np.array([self._loss.linear(row.toarray().ravel())[1] for row in self._truths])
-
-    def __getitem__(self, some: IntArray) -> sp.csr_array:
-        truths = self._truths[some]
-        if self._form is not None:
-            return self._form.rows(truths)
-        return sp.csr_array(self._loss.linear_batch(truths.toarray())[0])
 
 
 def _check_loss(loss: TaskLoss, hierarchy: Hierarchy, kind: str) -> None:

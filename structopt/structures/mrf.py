@@ -32,7 +32,7 @@ from structopt.model.inference import (
     Maxima,
     rows_or_all,
 )
-from structopt.model.loss_batch import Counts, LossBatch, Weight, counts_of
+from structopt.model.loss_batch import LossBatch, Weight
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.multilabel import SetInference, binary_rows
@@ -240,7 +240,8 @@ class PairwiseMRF(Model):
     def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         if not self._solves_itself:
             return super().batch_codec(data)
-        return PairwiseLabels(data) if self._leaves_out_pairs else PairwisePoints(data)
+        # The losses are of the labels only, which stand first.
+        return (PairwiseLabels if self._leaves_out_pairs else PointCodec)(data, n_lossy=self.n)
 
     def batch_inference(self, data: DataSet) -> BatchInference:
         # Roof duality over the relaxation; over 0/1 labels enumeration, or persistency and search.
@@ -251,31 +252,6 @@ class PairwiseMRF(Model):
         return SetInference(data, (0, self.n)) if alone else PairwiseInference(data)
 
 
-class PairwisePoints(PointCodec):
-    """Points ``(y, pair)``; the losses are of the labels only, which stand first."""
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self._n_labels = data.columns[0]
-
-    def tables(self, labels: FloatArray) -> list[sp.csr_array]:
-        return [part_table(labels, last=self._n_labels), part_table(labels, first=self._n_labels)]
-
-    def _labels(self, points: Any) -> FloatArray:
-        return np.asarray(points[:, : self._n_labels])
-
-    def losses(self, truth: Any) -> LossBatch:
-        model = self.data.model
-        return LossBatch(*model.block_losses()["y"].linear_batch(self._labels(truth)))
-
-    def counts(self, truth: Any) -> Counts | None:
-        weights = self.data.model.counted()
-        return counts_of(self._labels(truth), weights[: self._n_labels])
-
-    def loss_parts(self, labels: Any) -> FloatArray:
-        return self._labels(labels)
-
-
 class MixedHalves(NamedTuple):
     """``shares[0, i] * first_i + shares[1, i] * second_i``, for every example i."""
 
@@ -284,7 +260,7 @@ class MixedHalves(NamedTuple):
     shares: FloatArray
 
 
-class PairwiseLabels(PairwisePoints):
+class PairwiseLabels(PointCodec):
     """Half-integral labels without their pairs, and mixtures of two of them (`structopt.algorithms.pairwise.halves`).
 
     For models with many pairs: as long as a data set is trained on, points of all its examples would take more memory
@@ -299,10 +275,10 @@ class PairwiseLabels(PairwisePoints):
 
     def encode(self, Y: Any) -> HalfLabels:
         model = cast("PairwiseMRF", self.data.model)
-        return model._halves(binary_rows(Y, self.n, self._n_labels))
+        return model._halves(binary_rows(Y, self.n, model.n))
 
     def decode(self, labels: Any) -> list[Any]:
-        together = self.data.model.decode_batch(self._labels(labels))
+        together = self.data.model.decode_batch(self._lossy(labels))
         return super().decode(self._points(labels)) if together is None else together
 
     def tables(self, labels: Any) -> list[sp.csr_array]:
@@ -322,13 +298,13 @@ class PairwiseLabels(PairwisePoints):
             return np.hstack([table.toarray() for table in self.tables(labels)])
         return labels
 
-    def _labels(self, points: Any) -> FloatArray:
+    def _lossy(self, points: Any) -> FloatArray:
         if isinstance(points, HalfLabels):
             return points.y
         if isinstance(points, MixedHalves):
             first, second = (share[:, None] for share in points.shares)
             return np.asarray(first * points.first.y + second * points.second.y)
-        return super()._labels(points)
+        return super()._lossy(points)
 
     def spread(self, parts: Sequence[Any], some: IntArray | None) -> Any:
         if len(parts) == 1 and isinstance(parts[0], HalfLabels):

@@ -132,7 +132,7 @@ class Multiclass(SlotModel):
     def _labels_of_slots(self, slots: IntArray, ptr: IntArray) -> list[Any]:
         return [self.names[k] if k >= 0 else None for k in slots.tolist()]
 
-    def _slot_losses(self, codec: Slots, truth: IntArray) -> LossBatch:
+    def _slot_losses(self, codec: Slots, truth: IntArray, given: Any = None) -> LossBatch:
         task, n, K = self.block_losses()["y"], len(truth), len(self.names)
         if type(task) is ZeroOne:
             return LossBatch(None, np.ones(n), sparse=_at(truth, K, -1.0))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from structopt._jit import IntArray, assign, fail, kernel
 from structopt._jit.threads import in_threads
@@ -16,11 +15,10 @@ from structopt.checks import checked, floats, reshaped
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, check_data_set
 from structopt.losses.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
-from structopt.model import Model
-from structopt.model.codec import BatchCodec, PointCodec, spread_rows
 from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference, Maxima
 from structopt.model.loss_batch import Entries, LossBatch, Weight, ranges
+from structopt.model.slots import SlotMap, SlotModel, Slots
 from structopt.recognize import Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -72,7 +70,7 @@ class ByPosition(Term):
         return f"ByPosition(decay={self.decay!r})"
 
 
-class Ranking(Model):
+class Ranking(SlotModel):
     """Orders of the documents of a query, for a measure that is linear in the permutation.
 
     An input is a matrix ``(n, d)`` of documents. A ground truth is an array of n relevances, at least 0; a prediction
@@ -211,9 +209,36 @@ class Ranking(Model):
         check_data_set(X)
         return np.array([n_documents(x) for x in X], dtype=np.int64)
 
-    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
-        # Documents from the top.
-        return Orders(data) if self._solves_itself else _ProgramPoints(data)
+    # ---- documents of a data set, from the top ---------------------------------------------------
+
+    _loss_needs_labels = True
+
+    def _slot_map(self, data: DataSet) -> SlotMap:
+        sizes = cast("IntArray", data.sizes)
+        ptr = data.starts[0].astype(np.int64)
+        first = np.repeat(ptr[:-1], sizes)
+        shares = _position_weights(self.term, sizes)
+        return SlotMap(ptr, first, np.ones_like(first), 1, sizes.tolist(), shares=shares)
+
+    def _slots_of(self, label: Any, size: int) -> IntArray:
+        return best_order(self.relevance(label, size))
+
+    def _slots_at(self, Z: Iterable[Any], sizes: Sequence[int]) -> IntArray:
+        return np.concatenate([self.decode(z) for z in Z])
+
+    def _slot_losses(self, codec: Slots, truth: IntArray, given: Any) -> LossBatch:
+        if given is None:
+            raise DeclarationError("The loss of a ranking depends on relevances: give the labels of ground truth(Y).")
+        ptr = codec.slots
+        a, b, const = np.empty(len(truth)), np.empty(len(truth)), np.empty(codec.n)
+        for i in range(codec.n):
+            own = slice(ptr[i], ptr[i + 1])
+            a[own], b[own] = self.weights(np.asarray(given[i], dtype=np.float64))
+            const[i] = a[own] @ b[own][truth[own]]
+        return LossBatch(None, const, ptr, outer=(a, b))
+
+    def _slot_entries(self, codec: Slots, slots: IntArray) -> Entries:
+        return Entries(codec.slots, slots)
 
     def batch_inference(self, data: DataSet) -> BatchInference:
         # Without a loss one sort; with it, one assignment per query.
@@ -221,87 +246,6 @@ class Ranking(Model):
 
     def __repr__(self) -> str:
         return f"Ranking(measure={self.measure!r}, decay={self.decay!r})"
-
-
-class Rankings(NamedTuple):
-    """Rankings of all queries, one after the other, with documents counted within their query; -1 for none.
-
-    `relevance` is known for truths only.
-    """
-
-    order: IntArray
-    relevance: FloatArray | None = None
-
-
-class _ProgramPoints(PointCodec):
-    """Rankings by a solver of the user's choice: points, whose losses come from the relevances."""
-
-    _relevances: Any = None
-
-    def encode(self, Y: Any) -> Any:
-        points = super().encode(Y)
-        self._relevances = Y
-        return points
-
-    def losses(self, truth: Any) -> LossBatch:
-        model, data = self.data.model, self.data
-        forms = [model.loss(self._relevances[i], data.input(i)) for i in range(self.n)]
-        return LossBatch.ragged(forms)
-
-
-class Orders(BatchCodec[Rankings]):
-    """`Rankings`; losses are made of ``a`` by position and ``b`` by document."""
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self.model = cast("Ranking", data.model)
-        self._start = data.starts[0]
-        sizes = cast("IntArray", data.sizes)
-        self._query = np.repeat(np.arange(self.n), sizes)
-        self._c = _position_weights(self.model.term, sizes)
-
-    def encode(self, Y: Any) -> Rankings:
-        sizes = np.diff(self._start).tolist()
-        parts = self.encode_each(Y, lambda label, i: self.model.relevance(label, sizes[i]))
-        return Rankings(np.concatenate([best_order(part) for part in parts]), np.concatenate(parts))
-
-    def decode(self, labels: Rankings) -> list[Any]:
-        return np.split(labels.order, self._start[1:-1])
-
-    def _ranked(self, order: IntArray) -> tuple[IntArray, IntArray]:
-        """Positions that have a document, and the feature rows of these."""
-        ranked = np.flatnonzero(order >= 0)
-        return ranked, self._start[self._query[ranked]] + order[ranked]
-
-    def tables(self, labels: Rankings) -> list[sp.csr_array]:
-        ranked, documents = self._ranked(labels.order)
-        n_rows = len(self._c)
-        data, known = np.zeros(n_rows), np.zeros(n_rows, dtype=bool)
-        data[documents] = self._c[ranked]
-        known[documents] = True
-        indptr = np.concatenate([[0], np.cumsum(known)])
-        columns = np.zeros(int(indptr[-1]), dtype=indptr.dtype)
-        return [sp.csr_array((data[known], columns, indptr), shape=(n_rows, 1))]
-
-    def from_points(self, Z: Any) -> Rankings:
-        return Rankings(np.concatenate([self.model.decode(z) for z in Z]))
-
-    def spread(self, parts: Sequence[Rankings], some: IntArray | None) -> Rankings:
-        rows = None if some is None else ranges(self._start[some], self._start[some + 1])
-        return Rankings(spread_rows([part.order for part in parts], rows, len(self._c), -1))
-
-    def losses(self, truth: Rankings) -> LossBatch:
-        if truth.relevance is None:
-            raise DeclarationError("The loss of a ranking depends on relevances: give the labels of ground truth(Y).")
-        a, b, const = np.empty(len(self._c)), np.empty(len(self._c)), np.empty(self.n)
-        for i in range(self.n):
-            own = slice(self._start[i], self._start[i + 1])
-            a[own], b[own] = self.model.weights(truth.relevance[own])
-            const[i] = a[own] @ b[own][truth.order[own]]
-        return LossBatch(None, const, self._start.astype(np.int64), outer=(a, b))
-
-    def loss_parts(self, labels: Rankings) -> Entries:
-        return Entries(self._start.astype(np.int64), labels.order)
 
 
 class RankingInference(BatchInference):
@@ -331,11 +275,11 @@ class RankingInference(BatchInference):
             query = np.repeat(np.arange(len(chosen)), sizes)
             sorted_rows = np.lexsort((-f, query))
             scores = np.bincount(query, c * f[sorted_rows], minlength=len(chosen)).astype(np.float64, copy=False)
-            return Maxima(Rankings(sorted_rows - start[query]), scores)
+            return Maxima(sorted_rows - start[query], scores)
         assert loss.outer is not None
         a, b = (own[documents] for own in loss.outer)
         order, values = self._assign(c, f, loss.factors(weight, some) * a, b, start, documents, n_jobs)
-        return Maxima(Rankings(order), values)
+        return Maxima(order, values)
 
     def _assign(
         self,

@@ -328,7 +328,7 @@ class Segmentation(SequenceModel):
         found[ranges(at, at + lengths + 1)] = np.repeat(states, lengths + 1)
         return found
 
-    def _slot_losses(self, codec: Slots, truth: IntArray) -> LossBatch:
+    def _slot_losses(self, codec: Slots, truth: IntArray, given: Any = None) -> LossBatch:
         if isinstance(self._task, EntityErrors):
             return self._entities(codec, truth, self._task, 1.0, -2.0)
         return position_losses(self._by_position, self._states(truth), codec.slots)
