@@ -116,17 +116,10 @@ class RaggedRows:
 
 
 class StackedLabels:
-    """Labels of whole numbers, one after the other, as a network's tensors have them: label i is a row of ``flat``.
+    """Labels of whole numbers, one after the other, as a network's tensors have them: ``flat[ptr[i]:ptr[i + 1]]``.
 
-    A codec may check and take them all at once; each by itself it is a label in the user's form.
-
-    Parameters
-    ----------
-    flat : ndarray
-    ptr : ndarray of int, shape (n + 1,)
-        Label i is ``flat[ptr[i]:ptr[i + 1]]``.
-    form : callable, optional
-        Where the numbers stand for names: from the numbers of one label to its form with names.
+    A codec may check and take them together; a single one is a label in the user's form. If the numbers stand for
+    names, `form` makes the label with names from the numbers.
     """
 
     def __init__(self, flat: npt.NDArray[Any], ptr: IntArray, form: Callable[[Any], Any] | None = None) -> None:
@@ -145,17 +138,10 @@ class StackedLabels:
 
 
 class BatchCodec(ABC, Generic[Native]):
-    """Between the labels of one data set in the user's form, their compact form, and part tables.
+    """Converts the labels of one data set between the user's form, a compact form, and part tables.
 
-    Parameters
-    ----------
-    data : DataSet
-        The data set, its feature rows stacked.
-
-    Notes
-    -----
-    The compact form of *some* examples is what an inference returns; `spread` puts it among the others, which then have
-    no label: their part tables are empty, their loss is that of no part at all.
+    `spread` puts labels of some examples among the others, which then have no label: their part tables are empty, and
+    their loss is the loss of no part.
     """
 
     #: Every label is one class out of K, in compact form its number; losses are ``(n, K)``, by class.
@@ -205,75 +191,25 @@ class BatchCodec(ABC, Generic[Native]):
         return None
 
     def scores(self, tables: Sequence[FloatArray], labels: Native) -> FloatArray | None:
-        """The score of each label, where the compact form gives it sooner than part tables; otherwise None.
-
-        Parameters
-        ----------
-        tables : sequence of ndarray
-            Scores of the parts.
-        labels : object
-            In compact form.
-
-        Returns
-        -------
-        ndarray of shape (n,), or None
-        """
+        """Return the score of each label from tables of scores of parts; None if part tables are faster."""
         return None
 
     def add_parts(self, t: int, labels: Native, weights: FloatArray, out: FloatArray) -> bool:
-        """Add ``weights_i`` times the parts of each label to table `t`, and say so, where no part table is needed.
+        """Add ``weights_i`` times the parts of each label to table `t`; return False if it takes part tables.
 
-        Parameters
-        ----------
-        t : int
-            Number of the feature term.
-        labels : object
-            In compact form.
-        weights : ndarray of shape (n,)
-        out : ndarray
-            The table, or one row in which the tables of all examples are summed.
-
-        Returns
-        -------
-        bool
-            False where this codec leaves it to part tables; `out` is then as it was.
+        If `out` is a single row, it takes the sums of all examples.
         """
         return False
 
     def add_differences(self, t: int, labels: Native, truth: Native, weights: FloatArray, out: FloatArray) -> bool:
-        """`add_parts` of labels less that of the ground truths, where that takes one pass; otherwise False.
-
-        Parameters
-        ----------
-        t : int
-            Number of the feature term.
-        labels, truth : object
-            In compact form; every example has a label.
-        weights : ndarray of shape (n,)
-        out : ndarray
-            As of `add_parts`.
-
-        Returns
-        -------
-        bool
-        """
+        """Do `add_parts` for labels less the ground truths in one pass; return False if it takes part tables."""
         return False
 
     def mixture(self, labels: Sequence[Native | None], numbers: IntArray, shares: FloatArray) -> Native | None:
-        """``sum_k shares[k, i] * labels[numbers[k, i]]`` of every example i, where the compact form holds them.
+        """Return ``sum_k shares[k, i] * labels[numbers[k, i]]`` of every example i; None if it takes part tables.
 
-        Parameters
-        ----------
-        labels : sequence
-            Labels of all examples in compact form; None for those that have none.
-        numbers : ndarray of int, shape (2, n)
-        shares : ndarray, shape (2, n)
-            They sum to 1.
-
-        Returns
-        -------
-        object or None
-            None where it takes part tables.
+        `labels` are labels of all examples, None for those without a compact form. `numbers` and `shares` have shape
+        (2, n), and shares sum to 1.
         """
         return None
 
@@ -517,20 +453,9 @@ def fixed_sums(space: CompiledSpace) -> IntArray:
 
 
 def taken_labels(labels: Sequence[IntArray | None], numbers: IntArray, owner: IntArray) -> IntArray | None:
-    """Labels of whole numbers, one after the other: those of example i are of ``labels[numbers[i]]``.
+    """Return labels of whole numbers: those of example i are of ``labels[numbers[i]]``.
 
-    Parameters
-    ----------
-    labels : sequence
-        None for those that are not in this form.
-    numbers : ndarray of int, shape (n,)
-    owner : ndarray of int
-        The example of every entry.
-
-    Returns
-    -------
-    ndarray or None
-        None where one is needed that is not in this form.
+    `owner` is the example of every entry. Returns None if a needed label is None.
 
     Examples
     --------

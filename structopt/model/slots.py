@@ -196,9 +196,9 @@ class Slots(BatchCodec[IntArray]):
         return parts
 
     def scores(self, tables: Sequence[FloatArray], labels: IntArray) -> FloatArray | None:
-        fits = all(len(table) == start[-1] for table, start in zip(tables, self.data.starts, strict=True))
-        if not fits or any(table.dtype != np.float64 for table in tables):
-            return None
+        for table, start, columns in zip(tables, self.data.starts, self.data.columns, strict=True):
+            if table.shape != (start[-1], columns) or table.dtype != np.float64:
+                return None
         total = np.zeros(self.n)
         for kind, table in zip(self.map.kinds, tables, strict=True):
             # One row that is shown for all examples is read once.

@@ -227,24 +227,13 @@ class Arborescence(SlotModel):
 
     # ---- labels ----------------------------------------------------------------------------------
 
-    def heads(self, label: Any, n_tokens: int | None = None) -> IntArray:
-        """A label as an array of heads, or `LabelNotInSpace` with the culprit.
-
-        Parameters
-        ----------
-        label : sequence of int
-            The head of each token.
-        n_tokens : int
-
-        Returns
-        -------
-        ndarray of int
-        """
+    def _slots_of(self, label: Any, size: int | None) -> IntArray:
+        """Return the heads of a label of this many tokens, or raise `LabelNotInSpace` naming the culprit."""
         given = numeric("Heads", label)
         if given.ndim != 1 or not given.size or given.dtype.kind not in "iuf":
             raise DeclarationError(f"Heads are one number per token, got an array of {given.dtype} {given.shape}.")
-        if n_tokens is not None and given.size != n_tokens:
-            raise LabelNotInSpace(f"{given.size} heads for {n_tokens} tokens; leave out the root's own.")
+        if size is not None and given.size != size:
+            raise LabelNotInSpace(f"{given.size} heads for {size} tokens; leave out the root's own.")
         if not (given == np.rint(given)).all():
             token = int(np.argmax(given != np.rint(given)))
             raise LabelNotInSpace(f"The head of token {token + 1} is {given[token]}, not a token.", (f"{token + 1}",))
@@ -256,21 +245,10 @@ class Arborescence(SlotModel):
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The point of a list of heads: arcs, and the flow along them."""
-        heads = self.heads(label, None if x is None else _n_nodes(x) - 1)
-        return self.point(heads)
+        return self._point(self._slots_of(label, None if x is None else _n_nodes(x) - 1))
 
-    def point(self, heads: IntArray) -> FloatArray:
-        """`encode` for heads that are known to form a tree.
-
-        Parameters
-        ----------
-        heads : ndarray of int
-            The head of each token.
-
-        Returns
-        -------
-        ndarray
-        """
+    def _point(self, heads: IntArray) -> FloatArray:
+        """Return the point of heads that are known to form a tree."""
         nodes = len(heads) + 1
         if self.flow == "cuts":
             arcs = np.zeros((nodes, nodes))
@@ -318,9 +296,6 @@ class Arborescence(SlotModel):
         base, stride = (data.starts[0][example] + token) * width, sizes[example] * width
         return SlotMap(ptr, base.astype(np.int64), stride.astype(np.int64), width, tokens.tolist())
 
-    def _slots_of(self, label: Any, size: int) -> IntArray:
-        return self.heads(label, size)
-
     def _all_slots(self, Y: Any, ptr: IntArray, sizes: Sequence[int]) -> IntArray | None:
         flat = stacked_numbers(Y, ptr)
         return None if flat is None else self._all_heads(flat, ptr)
@@ -360,7 +335,7 @@ class TreeAlgorithm(RowAlgorithm):
         self.nodes = nodes
         self.rules = (model.single_root, model.projective)
         self.name = "Eisner" if model.projective else "Chu-Liu/Edmonds"
-        self._point = model.point
+        self._point = model._point
 
     def _scores(self, c: FloatArray) -> FloatArray | None:
         size = self.nodes * self.nodes

@@ -179,27 +179,17 @@ class Assignment(SlotModel):
         super().__init__(
             self._program,
             {"y": Shared(intercept=intercept)},
-            key=self.shape,
+            key=self._shape,
             solver=solver,
             record=self._record_of,
         )
 
-    def shape(self, x: Any) -> tuple[int, int]:
-        """Rows and columns of an input; a pair of integers stands for itself.
-
-        Parameters
-        ----------
-        x : ndarray
-            An input.
-
-        Returns
-        -------
-        (n, m)
-        """
+    def _shape(self, x: Any) -> tuple[int, int]:
+        """Return the rows and columns of an input; a pair of integers stands for itself."""
         if isinstance(x, tuple) and len(x) == 2 and all(isinstance(k, int | np.integer) for k in x):
             rows, columns = int(x[0]), int(x[1])
         else:
-            rows, columns = self._shape_of(x)
+            rows, columns = self._array_shape(x)
         if self.n is not None and rows != self.n:
             raise DeclarationError(f"An input has {rows} rows; this model was made for n = {self.n}.")
         if rows > columns and not self.unmatched:
@@ -208,7 +198,7 @@ class Assignment(SlotModel):
             )
         return rows, columns
 
-    def _shape_of(self, x: Any) -> tuple[int, int]:
+    def _array_shape(self, x: Any) -> tuple[int, int]:
         shape = tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
         if sp.issparse(x) and len(shape) == 2:
             rows = math.isqrt(shape[0]) if self.n is None else self.n
@@ -221,7 +211,7 @@ class Assignment(SlotModel):
         )
 
     def _program(self, x: Any) -> LabelSpace:
-        rows, columns = self.shape(x)
+        rows, columns = self._shape(x)
         space = LabelSpace(f"matchings of {rows} rows with {columns} columns")
         y = space.binary("y", (rows, columns))
         of_row, of_column = y.sum(axis=1), y.sum(axis=0)
@@ -231,48 +221,26 @@ class Assignment(SlotModel):
         return space
 
     def _record_of(self, x: Any) -> Record:
-        return complete_matching(*self.shape(x), self.unmatched)
+        return complete_matching(*self._shape(x), self.unmatched)
 
     def block_losses(self, x: Any = None) -> BlockLosses:
         """The loss of the one block, which depends on its shape."""
         space = self.space(x)
-        return BlockLosses(space, {"y": self.row_loss(*space["y"].shape)})
+        rows, columns = space["y"].shape
+        return BlockLosses(space, {"y": self._task_of((rows, columns))})
 
-    def row_loss(self, rows: int, columns: int) -> TaskLoss:
-        """The task loss for inputs of this shape.
-
-        Parameters
-        ----------
-        rows : int
-        columns : int
-
-        Returns
-        -------
-        TaskLoss
-        """
+    def _task_of(self, size: tuple[int, int]) -> TaskLoss:
         if isinstance(self._kind, TaskLoss):
             return self._kind
-        return RowLoss((rows, columns), self._kind, self.normalize)
+        return RowLoss(size, self._kind, self.normalize)
 
-    def columns(self, label: Any, shape: tuple[int, int]) -> IntArray:
-        """A label as an array of columns, or `LabelNotInSpace` with the culprit.
-
-        Parameters
-        ----------
-        label : sequence
-            The column of each row.
-        shape : tuple of int
-            Of the table.
-
-        Returns
-        -------
-        ndarray of int
-        """
+    def _slots_of(self, label: Any, size: tuple[int, int]) -> IntArray:
+        """Return the columns of a label for a table of this shape, or raise `LabelNotInSpace` naming the culprit."""
         try:
             given = numeric("A label", label)
         except DeclarationError:
             raise LabelNotInSpace(f"A label is an array of columns, one per row; got {shown(label)}.") from None
-        rows, width = shape
+        rows, width = size
         if given.shape != (rows,) or given.dtype.kind not in "iuf":
             raise LabelNotInSpace(
                 f"A label is an array of {rows} columns, one per row; got {given.dtype} {given.shape}."
@@ -296,19 +264,19 @@ class Assignment(SlotModel):
 
     def _shape_for(self, label: Any, x: Any) -> tuple[int, int]:
         if x is not None:
-            return self.shape(x)
+            return self._shape(x)
         given = np.asarray(label).ravel()
         return len(given), max(len(given), int(given.max(initial=0)) + 1 if given.dtype.kind in "iu" else 0)
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The 0/1 matrix of a matching, flat. Without an input the matrix is taken to be square if it can be."""
         shape = self._shape_for(label, x)
-        return matrix_of(self.columns(label, shape), shape).ravel()
+        return matrix_of(self._slots_of(label, shape), shape).ravel()
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
         """The column of each row; for a fractional point, the matching that agrees with it most."""
         point = floats("z", z, ndim=1)
-        shape = self.shape(x) if x is not None else (math.isqrt(point.size),) * 2 if self.n is None else (self.n, -1)
+        shape = self._shape(x) if x is not None else (math.isqrt(point.size),) * 2 if self.n is None else (self.n, -1)
         table = reshaped("z", point, shape)
         if np.abs(table - np.rint(table)).max() < 1e-6:
             return np.where(table.max(axis=1) > 0.5, table.argmax(axis=1), -1)
@@ -323,7 +291,7 @@ class Assignment(SlotModel):
     def sizes(self, X: Any) -> IntArray:
         # Rows and columns of the inputs.
         check_data_set(X)
-        return np.array([self.shape(x) for x in X], dtype=np.int64).reshape(-1, 2)
+        return np.array([self._shape(x) for x in X], dtype=np.int64).reshape(-1, 2)
 
     def rows_of_sizes(self, sizes: IntArray) -> IntArray:
         # A feature row for every pair.
@@ -339,9 +307,6 @@ class Assignment(SlotModel):
         base = (data.starts[0][example] + row * shapes[example, 1]).astype(np.int64)
         return SlotMap(ptr, base, np.ones_like(base), 1, [*zip(*shapes.T.tolist(), strict=True)])
 
-    def _slots_of(self, label: Any, size: tuple[int, int]) -> IntArray:
-        return self.columns(label, size)
-
     def _all_slots(self, Y: Any, ptr: IntArray, sizes: Sequence[tuple[int, int]]) -> IntArray | None:
         flat = stacked_numbers(Y, ptr)
         if flat is None or flat.ndim != 1:
@@ -351,9 +316,6 @@ class Assignment(SlotModel):
 
     def _slots_at(self, Z: Iterable[Any], sizes: Sequence[tuple[int, int]]) -> IntArray:
         return np.concatenate([self.decode(np.asarray(z), size) for z, size in zip(Z, sizes, strict=True)])
-
-    def _task_of(self, size: tuple[int, int]) -> TaskLoss:
-        return self.row_loss(*size)
 
     def batch_inference(self, data: DataSet) -> BatchInference:
         # Shortest augmenting paths, shape by shape.

@@ -164,28 +164,18 @@ class Chain(SequenceModel):
 
     # ---- labels ----------------------------------------------------------------------------------
 
-    def numbers_of(self, label: Any, length: int | None = None) -> IntArray:
-        """A label as checked state numbers."""
+    def _slots_of(self, label: Any, size: int | None) -> IntArray:
+        """Return the checked state numbers of a label."""
         y = self.alphabet.places(label)
-        if length is not None and len(y) != length:
-            raise LabelNotInSpace(f"A label of {len(y)} states for a sequence of {length} positions.")
+        if size is not None and len(y) != size:
+            raise LabelNotInSpace(f"A label of {len(y)} states for a sequence of {size} positions.")
         if not len(y):
             raise LabelNotInSpace("The label is empty; it needs a state for every position.")
         self.alphabet.check(y, self.rules)
         return y
 
-    def label_of(self, y: IntArray) -> Any:
-        """State numbers as a label: an array of numbers, or a list of names.
-
-        Parameters
-        ----------
-        y : ndarray of int
-            Numbers of the states.
-
-        Returns
-        -------
-        list
-        """
+    def _label_of(self, y: IntArray) -> Any:
+        """Return the label of state numbers: an array of numbers, or a list of names."""
         return y if self.alphabet.numbered else [self.alphabet.names[s] for s in y]
 
     def _states_at(self, z: npt.ArrayLike) -> IntArray:
@@ -198,7 +188,7 @@ class Chain(SequenceModel):
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The point of a label: its states and its transitions."""
-        y, S = self.numbers_of(label, None if x is None else n_positions(x)), self.n_states
+        y, S = self._slots_of(label, None if x is None else n_positions(x)), self.n_states
         n_unary, n_pair = len(y) * S, (len(y) - 1) * S * S
         z = np.zeros(n_unary + n_pair + S * self.initial_weights)
         z[np.arange(0, n_unary, S) + y] = 1.0
@@ -208,7 +198,7 @@ class Chain(SequenceModel):
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
         """The states of a point."""
-        return self.label_of(self._states_at(z))
+        return self._label_of(self._states_at(z))
 
     def _loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
         """The task loss of a ground truth that is encoded already."""
@@ -229,7 +219,7 @@ class Chain(SequenceModel):
         unary, pair, first = np.split(weights, np.cumsum(sizes)[:2])
         U = np.asarray(rows @ unary.reshape(S, -1).T)
         y, _ = chain.viterbi(U, *self.forbid(pair, first if self.initial_weights else None))
-        return self.label_of(y)
+        return self._label_of(y)
 
     # ---- states of a data set --------------------------------------------------------------------
 
@@ -251,14 +241,11 @@ class Chain(SequenceModel):
         states = np.ascontiguousarray(stacked, dtype=np.int64)
         return states if _are_allowed(states, ptr, *self.rules) else None
 
-    def _slots_of(self, label: Any, size: int) -> IntArray:
-        return self.numbers_of(label, size)
-
     def _slots_at(self, Z: Iterable[Any], sizes: Sequence[int]) -> IntArray:
         return np.concatenate([self._states_at(z) for z in Z])
 
     def _labels_of_slots(self, slots: IntArray, ptr: IntArray) -> list[Any]:
-        return [self.label_of(y) if y[0] >= 0 else None for y in np.split(slots, ptr[1:-1])]
+        return [self._label_of(y) if y[0] >= 0 else None for y in np.split(slots, ptr[1:-1])]
 
     def _slot_losses(self, codec: Slots, truth: IntArray, given: Any = None) -> LossBatch:
         task, ptr = self._task, codec.slots

@@ -142,7 +142,7 @@ class LabelledArborescence(Arborescence):
 
     # ---- labels ----------------------------------------------------------------------------------
 
-    def _arcs(self, label: Any, n_tokens: int | None = None) -> IntArray:
+    def _slots_of(self, label: Any, size: int | None) -> IntArray:
         """Return the number ``head * R + relation`` of each token of a label, or raise an error naming the token."""
         if isinstance(label, np.ndarray) and label.ndim == 2 and label.shape[1] == 2:
             pairs: list[Any] = label.tolist()
@@ -157,7 +157,7 @@ class LabelledArborescence(Arborescence):
         wrong = next((m for m, pair in enumerate(pairs) if isinstance(pair, str) or len(pair) != 2), None)
         if wrong is not None:
             raise DeclarationError(f"Token {wrong + 1} needs a head and a relation, got {shown(pairs[wrong])}.")
-        heads = self.heads([pair[0] for pair in pairs], n_tokens)
+        heads = super()._slots_of([pair[0] for pair in pairs], size)
         relations = [self._relation(pair[1], m + 1) for m, pair in enumerate(pairs)]
         return np.asarray(heads * self.n_labels + np.array(relations, dtype=np.int64))
 
@@ -185,12 +185,12 @@ class LabelledArborescence(Arborescence):
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """Return the point of a label: arcs by relation, and the flow along them."""
         n_tokens = None if x is None else cast("int", self.key(x)) - 1
-        return self._labelled_point(self._arcs(label, n_tokens))
+        return self._labelled_point(self._slots_of(label, n_tokens))
 
     def _labelled_point(self, codes: IntArray) -> FloatArray:
         """Return the point of arcs that are known to form a tree."""
         R, heads = self.n_labels, codes // self.n_labels
-        nodes, plain = len(codes) + 1, self.point(heads)
+        nodes, plain = len(codes) + 1, self._point(heads)
         z = np.zeros(nodes * nodes * (R - 1) + len(plain))
         z[nodes * nodes * R :] = plain[nodes * nodes :]
         z[((heads * nodes) + np.arange(1, nodes)) * R + codes % R] = 1.0
@@ -218,9 +218,6 @@ class LabelledArborescence(Arborescence):
         return nodes * nodes * (self.n_labels + 1)
 
     # ---- numbers of a data set -------------------------------------------------------------------
-
-    def _slots_of(self, label: Any, size: int) -> IntArray:
-        return self._arcs(label, size)
 
     def _all_heads(self, flat: npt.NDArray[Any], ptr: IntArray) -> IntArray | None:
         R = self.n_labels

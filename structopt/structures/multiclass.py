@@ -77,20 +77,10 @@ class Multiclass(SlotModel):
             solver=solver,
         )
 
-    def place(self, label: Hashable) -> int:
-        """The number of a class.
-
-        Parameters
-        ----------
-        label : object
-            A class.
-
-        Returns
-        -------
-        int
-        """
+    def _slots_of(self, label: Any, size: Any = None) -> IntArray:
+        """Return the number of a class."""
         try:
-            return self._place[label]
+            return np.array([self._place[label]])
         except (KeyError, TypeError):
             shown = ", ".join(map(repr, self.names[:10])) + (", ..." if len(self.names) > 10 else "")
             raise LabelNotInSpace(f"{label!r} is not one of the classes {shown}.", (str(label),)) from None
@@ -98,7 +88,7 @@ class Multiclass(SlotModel):
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The one-hot vector of a class."""
         z = np.zeros(len(self.names))
-        z[self.place(label)] = 1.0
+        z[self._slots_of(label)] = 1.0
         return z
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
@@ -112,9 +102,6 @@ class Multiclass(SlotModel):
     def _slot_map(self, data: DataSet) -> SlotMap:
         first = np.arange(data.n) * len(self.names)
         return SlotMap(np.arange(data.n + 1), first, first, len(self.names), range(data.n))
-
-    def _slots_of(self, label: Any, size: Any) -> IntArray:
-        return np.array([self.place(label)])
 
     def _all_slots(self, Y: Any, ptr: IntArray, sizes: Sequence[Any]) -> IntArray:
         Y = labels_given(Y, len(sizes))

@@ -129,17 +129,8 @@ class Ranking(SlotModel):
         self.term = ByPosition(decay)
         super().__init__(_program, {"place": self.term}, key=n_documents, solver=solver, record=_record)
 
-    def weights(self, relevance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``a`` by position and ``b`` by document.
-
-        Parameters
-        ----------
-        relevance : ndarray of shape (n,)
-
-        Returns
-        -------
-        gains, discounts : ndarray
-        """
+    def _measure_weights(self, relevance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``a`` by position and ``b`` by document."""
         measure = self.measure if isinstance(self.measure, RankingMeasure) else _MEASURES[self.measure]
         order = best_order(relevance)
         a, sorted_b = measure.weights(relevance[order])
@@ -147,19 +138,8 @@ class Ranking(SlotModel):
         b[order] = sorted_b
         return a, b
 
-    def relevance(self, label: Any, n: int | None = None) -> FloatArray:
-        """A ground truth as relevances, or `LabelNotInSpace` with the culprit.
-
-        Parameters
-        ----------
-        label : sequence of float
-        n : int
-            Number of documents.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+    def _relevance(self, label: Any, n: int | None = None) -> FloatArray:
+        """Return a ground truth as relevances, or raise `LabelNotInSpace` naming the culprit."""
         try:
             given = np.asarray(label, dtype=np.float64)
         except (TypeError, ValueError):
@@ -176,7 +156,7 @@ class Ranking(SlotModel):
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The matrix (position, document) of the ranking by decreasing relevance, flat."""
-        order = best_order(self.relevance(label, None if x is None else n_documents(x)))
+        order = best_order(self._relevance(label, None if x is None else n_documents(x)))
         z = np.zeros((len(order), len(order)))
         z[np.arange(len(order)), order] = 1.0
         return z.ravel()
@@ -193,8 +173,8 @@ class Ranking(SlotModel):
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the loss, from the relevances."""
-        relevance = self.relevance(label, None if x is None else n_documents(x))
-        a, b = self.weights(relevance)
+        relevance = self._relevance(label, None if x is None else n_documents(x))
+        a, b = self._measure_weights(relevance)
         return -np.outer(a, b).ravel(), float(a @ b[best_order(relevance)])
 
     def _loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
@@ -221,7 +201,7 @@ class Ranking(SlotModel):
         return SlotMap(ptr, first, np.ones_like(first), 1, sizes.tolist(), shares=shares)
 
     def _slots_of(self, label: Any, size: int) -> IntArray:
-        return best_order(self.relevance(label, size))
+        return best_order(self._relevance(label, size))
 
     def _slots_at(self, Z: Iterable[Any], sizes: Sequence[int]) -> IntArray:
         return np.concatenate([self.decode(z) for z in Z])
@@ -233,7 +213,7 @@ class Ranking(SlotModel):
         a, b, const = np.empty(len(truth)), np.empty(len(truth)), np.empty(codec.n)
         for i in range(codec.n):
             own = slice(ptr[i], ptr[i + 1])
-            a[own], b[own] = self.weights(np.asarray(given[i], dtype=np.float64))
+            a[own], b[own] = self._measure_weights(np.asarray(given[i], dtype=np.float64))
             const[i] = a[own] @ b[own][truth[own]]
         return LossBatch(None, const, ptr, outer=(a, b))
 

@@ -185,8 +185,8 @@ class Segmentation(SequenceModel):
 
     # ---- labels ----------------------------------------------------------------------------------
 
-    def numbers_of(self, label: Any, length: int) -> IntArray:
-        """A label as checked rows (start, state number)."""
+    def _pairs_of(self, label: Any, length: int) -> IntArray:
+        """Return the checked rows (start, state number) of a label."""
         try:
             pairs = [(index(start), state) for start, state in label]
         except (TypeError, ValueError):
@@ -212,17 +212,8 @@ class Segmentation(SequenceModel):
                 text = f"segment {k} starts at position {start[k]} of a sequence of {length}"
             raise LabelNotInSpace(f"{text}.", (text,))
 
-    def label_of(self, pairs: IntArray) -> list[tuple[int, Any]]:
-        """Rows (start, state number) as a label.
-
-        Parameters
-        ----------
-        pairs : sequence of (start, number of the state)
-
-        Returns
-        -------
-        list of (start, state)
-        """
+    def _label_of(self, pairs: IntArray) -> list[tuple[int, Any]]:
+        """Return the label of rows (start, state number)."""
         return [(start, self.alphabet.names[state]) for start, state in pairs.tolist()]
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
@@ -230,7 +221,7 @@ class Segmentation(SequenceModel):
         if x is None:
             raise DeclarationError("A segmentation does not say where its last segment ends; give the input as x=.")
         T = n_positions(x)
-        return self._variables_of(T).point(self.numbers_of(label, T))
+        return self._variables_of(T).point(self._pairs_of(label, T))
 
     def counted(self, x: Any = None) -> Any:
         """What micro-F1 counts: the segments that are entities, or the states of positions.
@@ -270,7 +261,7 @@ class Segmentation(SequenceModel):
         """The segments of a point."""
         if x is None:
             raise DeclarationError("Which variables are which segments depends on the input; give it as x=.")
-        return self.label_of(self._pairs_at(floats("z", z, ndim=1), n_positions(x)))
+        return self._label_of(self._pairs_at(floats("z", z, ndim=1), n_positions(x)))
 
     def _pairs_at(self, z: FloatArray, length: int) -> IntArray:
         variables = self._variables_of(length)
@@ -302,7 +293,7 @@ class Segmentation(SequenceModel):
         return self._position_map(data, (MEAN if self.pooling == "mean" else SPAN, STEP, *extra))
 
     def _slots_of(self, label: Any, size: int) -> IntArray:
-        return self._codes(self.numbers_of(label, size), size)
+        return self._codes(self._pairs_of(label, size), size)
 
     def _codes(self, pairs: IntArray, length: int) -> IntArray:
         """Return the slots of rows (start, state)."""
@@ -318,7 +309,7 @@ class Segmentation(SequenceModel):
         owner = np.searchsorted(ptr, at, side="right") - 1
         pairs = np.column_stack([at - ptr[owner], slots[at] % self.n_states])
         parts = np.split(pairs, np.searchsorted(owner, np.arange(1, len(ptr) - 1)))
-        return [self.label_of(part) if len(part) else None for part in parts]
+        return [self._label_of(part) if len(part) else None for part in parts]
 
     def _states(self, slots: IntArray) -> IntArray:
         """Return the state of each position, -1 in examples without a label."""

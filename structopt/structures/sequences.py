@@ -350,22 +350,6 @@ class SequenceModel(SlotModel):
     def _declare_sequence(self, x: Any) -> LabelSpace:
         """The space of an input's length."""
 
-    @abstractmethod
-    def numbers_of(self, label: Any, length: int) -> IntArray:
-        """A label as checked numbers, in the layout of the batch.
-
-        Parameters
-        ----------
-        label : object
-            A label, as the user writes it.
-        length : int
-            Of its sequence.
-
-        Returns
-        -------
-        ndarray of int
-        """
-
     def _position_map(self, data: DataSet, kinds: tuple[int, ...]) -> SlotMap:
         """Return a slot for each position, with a row of `n_states` parts."""
         ptr, S = np.asarray(data.starts[0], dtype=np.int64), self.n_states

@@ -297,7 +297,7 @@ class TreeLayout(Layout):
         scores = c[: nodes * nodes * R].reshape(nodes, nodes, R)
         found = trees.sample(np.logaddexp.reduce(scores, axis=2), n, rng, model.single_root, model.projective)
         if not isinstance(model, LabelledArborescence):
-            return np.array([model.point(heads) for heads in found]).reshape(n, -1)
+            return np.array([model._point(heads) for heads in found]).reshape(n, -1)
         own = scores[found, np.arange(1, nodes)]  # (n, tokens, R): the largest after Gumbel noise is a draw
         relations = (own + rng.gumbel(size=own.shape)).argmax(axis=2)
         return np.array([model._labelled_point(codes) for codes in found * R + relations]).reshape(n, -1)
@@ -317,7 +317,7 @@ class MatchingLayout(Layout):
         columns, keep_columns = lengths_of(column_mask, B, m, "columns")
         sizes = np.column_stack([rows, columns])
         for shape in dict.fromkeys(zip(rows.tolist(), columns.tolist(), strict=True)):
-            self.model.shape(shape)
+            self.model._shape(shape)
         both = None
         if keep_rows is not None or keep_columns is not None:
             full = (torch.ones(B, size, dtype=torch.bool, device=table.device) for size in (n, m))

@@ -163,7 +163,7 @@ def test_bad_matrices_of_labels():
 def test_the_laws_of_models_hold_in_chunks(kind, h, sparse, monkeypatch):
     monkeypatch.setattr("structopt.structures.hierarchy._CHUNK_ENTRIES", 10)
     monkeypatch.setattr("structopt.structures.hierarchy._DENSE_NODES", 0 if sparse else 64)
-    monkeypatch.setattr("structopt.structures.hierarchy._TABLE_NODES", 0 if sparse else 128)
+    monkeypatch.setattr("structopt.model.sparse_losses._TABLE_VARIABLES", 0 if sparse else 128)
     rng = np.random.default_rng(7)
     model = HierarchicalLabels(h, kind, alpha=rng.random(5), intercept=True)
     X, labels = rng.normal(size=(6, 3)), labels_by_definition(h, kind)

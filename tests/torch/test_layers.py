@@ -120,7 +120,7 @@ def _trees(model, nodes):
     for codes in itertools.product(range(nodes * R), repeat=nodes - 1):
         heads = [code // R for code in codes]
         try:
-            model.heads(heads)
+            so.structures.Arborescence._slots_of(model, heads, None)
         except so.errors.LabelNotInSpace:
             continue
         found.append(heads if R == 1 else [(h, code % R) for h, code in zip(heads, codes, strict=True)])
