@@ -54,7 +54,7 @@ class Batch:
     n : int
         Number of examples.
     sizes : ndarray of int or None
-        What the label space of each input depends on (a length, a shape), where the model says so; see `Model.sizes`.
+        What the label space of each input depends on (a length, a shape), where the model says so; see `Model._sizes`.
     rows : list of matrix
         The feature rows of each term, of all examples one after the other.
     starts : list of ndarray
@@ -70,7 +70,7 @@ class Batch:
 
     def __init__(self, model: Model, X: Any) -> None:
         data = DataSet(model, X)
-        self._hold(data, model.batch_codec(data), model.batch_inference(data))
+        self._hold(data, model._batch_codec(data), model.batch_inference(data))
         # Labels are points of few variables, and all features dense.
         points = isinstance(self.codec, PointCodec) and not (self.codec.holds_mixtures or self.codec.is_sparse)
         few = points and model.fixed and model.space().n_variables <= _FEW_VARIABLES

@@ -269,7 +269,7 @@ class PointCodec(BatchCodec[Any]):
             rows = self._form.encode_many(Y, self.n)
             return rows if self.is_sparse else rows.toarray()
         Y = labels_given(Y, self.n)
-        together = self.data.model.encode_batch(Y)
+        together = self.data.model._encode_batch(Y)
         model, data = self.data.model, self.data
         if together is None:
             together = self._rows(self.encode_each(Y, lambda label, i: model.encode(label, data.input(i))))
@@ -296,7 +296,7 @@ class PointCodec(BatchCodec[Any]):
             return self._form.decode_many(sp.csr_array(labels))
         if model.has_plain_labels:
             return self.decode_as(labels, "first")
-        together = model.decode_batch(labels)
+        together = model._decode_batch(labels)
         if together is not None:
             return together
         return [model.decode(np.asarray(labels[i]), self.data.input(i)) for i in range(self.n)]
@@ -305,9 +305,9 @@ class PointCodec(BatchCodec[Any]):
         """Return labels in one of the forms that a model without a codec of its own takes."""
         model = self.data.model
         if model.fixed:
-            return model.decode_rows(labels, form)
+            return model._decode_rows(labels, form)
         points, inputs = [np.asarray(labels[i])[None] for i in range(self.n)], map(self.data.input, range(self.n))
-        found = [model.decode_rows(z, form, x)[0] for z, x in zip(points, inputs, strict=True)]
+        found = [model._decode_rows(z, form, x)[0] for z, x in zip(points, inputs, strict=True)]
         mixed = len({isinstance(label, dict) for label in found}) > 1
         return self.decode_as(labels, "blocks") if mixed else found
 
@@ -402,7 +402,7 @@ class PointCodec(BatchCodec[Any]):
         if self.is_sparse:
             return sparse_losses(next(iter(model.block_losses().values())), truth)
         try:
-            together = model.loss_batch(self._lossy(truth)) if model.fixed else None
+            together = model._loss_batch(self._lossy(truth)) if model.fixed else None
         except DeclarationError:
             together = None  # one by one, they say whose fault it is
         if together is not None:

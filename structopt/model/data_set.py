@@ -43,7 +43,7 @@ class DataSet:
     n : int
         Number of examples.
     sizes : ndarray of int or None
-        What the label space of each input depends on (a length, a shape), where the model says so; see `Model.sizes`.
+        What the label space of each input depends on (a length, a shape), where the model says so; see `Model._sizes`.
     rows : list of matrix
         The feature rows of each term, of all examples one after the other. The rows of a dense matrix are made when
         they are first needed: a trainer that copies them in another order needs no other copy.
@@ -65,7 +65,7 @@ class DataSet:
         self.n = check_data_set(X)
         if not self.n:
             raise DeclarationError("The data set has no examples.")
-        self.sizes = model.sizes(X)
+        self.sizes = model._sizes(X)
         self._check_keys()
         self.contents: list[Any] = []
         self.widths: list[int] = []
@@ -154,7 +154,7 @@ class DataSet:
         if self.model.fixed:
             return term.n_rows(self.model.space()[name].shape)
         if self.sizes is not None:
-            return 1 if is_tied(term) else self.model.rows_of_sizes(self.sizes)
+            return 1 if is_tied(term) else self.model._rows_of_sizes(self.sizes)
         if type(term).n_rows is Term.n_rows:
             return None
         shapes = (self.model.space(self.input(i))[name].shape for i in range(self.n))

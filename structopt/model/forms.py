@@ -91,7 +91,7 @@ def has_user_codec(model: Model) -> bool:
     from structopt.model.model import Model
 
     own = type(model)
-    foreign = own.__module__.partition(".")[0] != "structopt" and own.batch_codec is Model.batch_codec
+    foreign = own.__module__.partition(".")[0] != "structopt" and own._batch_codec is Model._batch_codec
     return foreign and not model.has_plain_labels
 
 

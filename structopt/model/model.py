@@ -433,19 +433,10 @@ class Model(Probabilities):
             self.check_key(x)  # a key that is too coarse is the more likely reason
             raise
 
-    def encode_batch(self, labels: Any) -> FloatArray | None:
+    def _encode_batch(self, labels: Any) -> FloatArray | None:
         """Return the points of all labels of a data set of one space, checked in one product.
 
         Returns None if a label has a form of its own or is not in the space. `encode` then raises the error.
-
-        Parameters
-        ----------
-        labels : sequence
-            Labels, as the user writes them.
-
-        Returns
-        -------
-        ndarray or None
         """
         if self._declared is None or self._encode is not None or type(self).encode is not Model.encode:
             return None
@@ -484,41 +475,19 @@ class Model(Probabilities):
         space = self.space(x)
         if point.size != space.n_variables:
             raise SpaceMismatch(f"z has {point.size} entries; the space has {space.n_variables} variables.")
-        return self.decode_rows(point[None], x=x)[0]
+        return self._decode_rows(point[None], x=x)[0]
 
-    def decode_batch(self, Z: Any) -> list[Any] | None:
-        """Return the labels of points of the one space, or None if a subclass or the user has a `decode`.
-
-        Parameters
-        ----------
-        Z : array_like, shape (n, n_variables)
-            Points, one per example.
-
-        Returns
-        -------
-        list or None
-        """
+    def _decode_batch(self, Z: Any) -> list[Any] | None:
+        """Return the labels of points of the one space; None if a subclass or the user has a `decode`."""
         if self._declared is None or self._decode is not None or type(self).decode is not Model.decode:
             return None
-        return self.decode_rows(Z)
+        return self._decode_rows(Z)
 
-    def decode_rows(self, Z: npt.ArrayLike, form: LabelForm = "first", x: Any = None) -> list[Any]:
-        """Return the labels of points of one space in one form, without ``decode=``.
+    def _decode_rows(self, Z: npt.ArrayLike, form: LabelForm = "first", x: Any = None) -> list[Any]:
+        """Return the labels of points of one space, that of the input `x`, in one form, without ``decode=``.
 
-        Parameters
-        ----------
-        Z : array_like, shape (n, n_variables)
-            Points.
-        form : {"first", "blocks", "vector"}
-            ``"blocks"`` is a dict with an array for each block and ``"vector"`` is the whole z. ``"first"`` is the
-            array of the first block. If the other blocks do not follow from it, ``"first"`` is the same as
-            ``"blocks"``.
-        x : object, optional
-            An input with this space.
-
-        Returns
-        -------
-        list
+        ``"blocks"`` is a dict with an array for each block and ``"vector"`` is the whole z. ``"first"`` is the array of
+        the first block. If the other blocks do not follow from it, ``"first"`` is the same as ``"blocks"``.
         """
         Z, space = np.asarray(Z), self.space(x)
         first = next(iter(space))
@@ -534,7 +503,7 @@ class Model(Probabilities):
 
     def _decode_all(self, points: FloatArray, x: Any) -> list[Any]:
         if self.has_plain_labels:
-            return self.decode_rows(points, x=x)
+            return self._decode_rows(points, x=x)
         return [self.decode(z, x) for z in points]
 
     def block_losses(self, x: Any = None) -> BlockLosses:
@@ -571,18 +540,8 @@ class Model(Probabilities):
         """Return `loss` for a ground truth that is encoded already."""
         return self.block_losses(x).linear(z)
 
-    def loss_batch(self, Z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """`loss` for every row of points of the one space; None where spaces differ or a subclass has its own.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, n_variables)
-            Ground truths as points.
-
-        Returns
-        -------
-        tuple of ndarray, or None
-        """
+    def _loss_batch(self, Z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Return `loss` for every row of points of the one space; None if spaces differ or a subclass has its own."""
         if self._declared is None or type(self)._loss_at is not Model._loss_at:
             return None
         return self.block_losses().linear_batch(Z)
@@ -677,48 +636,20 @@ class Model(Probabilities):
         """Whether no solver was chosen, so that a family's own algorithms serve; else it gets every label's program."""
         return isinstance(self.solver, str) and self.solver == "auto"
 
-    def sizes(self, X: Any) -> IntArray | None:
-        """What the label space of each input depends on, checked: an array with a row per example; None in general.
+    def _sizes(self, X: Any) -> IntArray | None:
+        """Return what the label space of each input depends on, checked: an array with a row per example.
 
-        A family whose inputs have a length or a shape gives it here, and says in `rows_of_sizes` how many feature
-        rows follow from it.
-
-        Parameters
-        ----------
-        X : sequence of inputs
-
-        Returns
-        -------
-        ndarray of int or None
+        None in general. A family whose inputs have a length or a shape gives it here, and says in `_rows_of_sizes` how
+        many feature rows follow from it.
         """
         return None
 
-    def rows_of_sizes(self, sizes: IntArray) -> IntArray:
-        """Feature rows of inputs of these `sizes`.
-
-        Parameters
-        ----------
-        sizes : ndarray of int
-            As of the method `sizes`.
-
-        Returns
-        -------
-        ndarray of int
-        """
+    def _rows_of_sizes(self, sizes: IntArray) -> IntArray:
+        """Return the numbers of feature rows of inputs of these sizes."""
         return sizes
 
-    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
-        """The compact form of a data set's labels; points ``z`` unless the family has one of its own.
-
-        Parameters
-        ----------
-        data : DataSet
-            The data set, without labels.
-
-        Returns
-        -------
-        BatchCodec
-        """
+    def _batch_codec(self, data: DataSet) -> BatchCodec[Any]:
+        """Return the encoder of a data set's labels: points ``z`` unless the family has slots."""
         return PointCodec(data)
 
     def batch_inference(self, data: DataSet) -> BatchInference:

@@ -110,9 +110,9 @@ class SlotModel(Model):
         """Return labels as entries of the losses."""
         return Entries(codec.slots, codec.parts(slots))
 
-    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
+    def _batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         # Numbers instead of points, unless a solver was chosen.
-        return Slots(data) if self._solves_itself else super().batch_codec(data)
+        return Slots(data) if self._solves_itself else super()._batch_codec(data)
 
 
 class Slots(BatchCodec[IntArray]):

@@ -275,12 +275,12 @@ class Arborescence(SlotModel):
         """Coefficients and constant of the task loss of this ground truth."""
         return self._loss_at(self.encode(label, x), len(label) + 1 if x is None else x)
 
-    def sizes(self, X: Any) -> IntArray:
+    def _sizes(self, X: Any) -> IntArray:
         # Numbers of nodes of the inputs, with the root.
         check_data_set(X)
         return np.array([_n_nodes(x) for x in X], dtype=np.int64)
 
-    def rows_of_sizes(self, sizes: IntArray) -> IntArray:
+    def _rows_of_sizes(self, sizes: IntArray) -> IntArray:
         # A feature row for every pair of nodes.
         return sizes**2
 

@@ -288,12 +288,12 @@ class Assignment(SlotModel):
         """Coefficients and constant of the task loss of this ground truth."""
         return self._loss_at(self.encode(label, x), self._shape_for(label, x))
 
-    def sizes(self, X: Any) -> IntArray:
+    def _sizes(self, X: Any) -> IntArray:
         # Rows and columns of the inputs.
         check_data_set(X)
         return np.array([self._shape(x) for x in X], dtype=np.int64).reshape(-1, 2)
 
-    def rows_of_sizes(self, sizes: IntArray) -> IntArray:
+    def _rows_of_sizes(self, sizes: IntArray) -> IntArray:
         # A feature row for every pair.
         return np.asarray(sizes.prod(axis=1), dtype=np.int64)
 

@@ -211,7 +211,7 @@ class HierarchicalLabels(Model):
             raise DeclarationError(f"A point has {len(self.hierarchy)} entries, got shape {row.shape}.")
         return self.codec.decode(row)
 
-    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
+    def _batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         # Rows over the nodes, sparse unless they are short and few.
         return PointCodec(data, self.codec, sparse=not self._dense_rows(data.n))
 

@@ -232,14 +232,14 @@ class PairwiseMRF(Model):
         """0/1 labels without their pairs."""
         return HalfLabels.of((2.0 * rows).astype(np.int8), np.ones((1, self.graph.n_edges), np.bool_))
 
-    def encode_batch(self, labels: Any) -> FloatArray:
+    def _encode_batch(self, labels: Any) -> FloatArray:
         """The labels and their products, one row an example."""
         rows = binary_rows(labels, n_examples(labels), self.n)
         return np.hstack([rows, self._products(rows)])
 
-    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
+    def _batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         if not self._solves_itself:
-            return super().batch_codec(data)
+            return super()._batch_codec(data)
         # The losses are of the labels only, which stand first.
         return (PairwiseLabels if self._leaves_out_pairs else PointCodec)(data, n_lossy=self.n)
 
@@ -278,7 +278,7 @@ class PairwiseLabels(PointCodec):
         return model._halves(binary_rows(Y, self.n, model.n))
 
     def decode(self, labels: Any) -> list[Any]:
-        together = self.data.model.decode_batch(self._lossy(labels))
+        together = self.data.model._decode_batch(self._lossy(labels))
         return super().decode(self._points(labels)) if together is None else together
 
     def tables(self, labels: Any) -> list[sp.csr_array]:

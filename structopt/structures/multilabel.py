@@ -90,7 +90,7 @@ class MultiLabel(Model):
             record = Cardinality(*each, *(np.array([limit]) for limit in self.limits))
         super().__init__(space, {"y": Linear(intercept=intercept)}, loss or Hamming(), record=record, solver=solver)
 
-    def encode_batch(self, labels: Any) -> FloatArray:
+    def _encode_batch(self, labels: Any) -> FloatArray:
         """0/1 rows, checked."""
         rows = binary_rows(labels, n_examples(labels), self.n)
         low, high = self.limits

@@ -184,7 +184,7 @@ class Ranking(SlotModel):
             "use loss(relevances, x) or batch(X).loss(truth)."
         )
 
-    def sizes(self, X: Any) -> IntArray:
+    def _sizes(self, X: Any) -> IntArray:
         # Numbers of documents of the queries.
         check_data_set(X)
         return np.array([n_documents(x) for x in X], dtype=np.int64)

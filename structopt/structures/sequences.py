@@ -356,7 +356,7 @@ class SequenceModel(SlotModel):
         first = np.arange(ptr[-1]) * S
         return SlotMap(ptr, first, first, S, np.diff(ptr).tolist(), kinds, S)
 
-    def sizes(self, X: Any) -> IntArray:
+    def _sizes(self, X: Any) -> IntArray:
         # The lengths of a data set's sequences.
         lengths = check_sequences(X)
         for i in np.flatnonzero(lengths > self._longest)[:1]:

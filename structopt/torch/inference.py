@@ -58,7 +58,7 @@ def encoded(arrangement: Arrangement, groups: Sequence[Group], Y: Any) -> list[T
     """The ground truths of every group as points; one that is not in its space is named."""
     model, batch = arrangement.model, arrangement.batch
     Y = labels_given(Y, arrangement.n)
-    together = model.encode_batch(Y) if model.fixed else None
+    together = model._encode_batch(Y) if model.fixed else None
     if together is not None:
         return [torch.from_numpy(np.asarray(together, dtype=np.float64))]
     found = []

@@ -165,7 +165,7 @@ class ScoredBatch(Batch):
     def __init__(self, data: ScoredData, native: bool, codec: BatchCodec[Any] | None = None) -> None:
         self._native = native
         if codec is None:
-            codec = data.model.batch_codec(data) if native else PointCodec(data)
+            codec = data.model._batch_codec(data) if native else PointCodec(data)
         self._hold(data, codec, data.model.batch_inference(data) if native else OracleInference(data))
 
     def renewed(self) -> ScoredBatch:

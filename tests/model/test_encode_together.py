@@ -43,7 +43,7 @@ def test_all_forms_together_are_the_points_one_by_one(declare):
     }
     model = so.Model(space, features={first.name: so.features.Linear()}, loss=so.losses.Hamming())
     for form, labels in forms.items():
-        found = model.encode_batch(labels)
+        found = model._encode_batch(labels)
         assert found is not None, f"labels in the form {form!r} are encoded one by one"
         np.testing.assert_allclose(found, points, rtol=0, atol=1e-9)
         np.testing.assert_allclose(found, [model.encode(label) for label in labels], rtol=0, atol=1e-9)
@@ -55,7 +55,7 @@ def test_all_forms_together_are_the_points_one_by_one(declare):
 def test_labels_are_copied():
     model = so.Model(tags_with_pairs(), features={"y": so.features.Linear()}, loss=so.losses.Hamming())
     given = np.array([model.encode([1, 1, 0, 0]), model.encode([0, 1, 0, 0])])
-    found = model.encode_batch(given)
+    found = model._encode_batch(given)
     given[:] = 7.0
     assert found.max() == 1.0
 

@@ -128,7 +128,7 @@ class RiskProgram(ABC):
         if isinstance(codec, LabelCodec) and codec.kind == "closure" and not (Z % 1).any():
             return Z.astype(int)
         if self.model.has_plain_labels:
-            return as_array(self.model.decode_rows(Z, form or "first", self.template))
+            return as_array(self.model._decode_rows(Z, form or "first", self.template))
         return as_array([self.model.decode(z, self.template) for z in Z])
 
     def __getstate__(self) -> dict[str, Any]:
