@@ -176,19 +176,7 @@ class DataSet:
         return costs
 
     def costs_of_some(self, some: IntArray, tables: Sequence[FloatArray]) -> FloatArray:
-        """Objective coefficients of examples that have the same label space, one in each row.
-
-        Parameters
-        ----------
-        some : ndarray of int
-            Numbers of examples.
-        tables : sequence of ndarray
-            Scores of the parts; see `tables`.
-
-        Returns
-        -------
-        ndarray, shape (len(some), n_variables)
-        """
+        """Return the coefficients of the variables of examples `some` that have one label space, a row for each."""
         if self.model.fixed:
             costs: FloatArray = self.costs(tables)
             return costs if len(some) == self.n else costs[some]
