@@ -230,6 +230,7 @@ MEANINGS = {
     "sink": "The node where the flow ends.",
     "size": "The number of variables of a block, or of weights.",
     "skip": "Names of checks to leave out.",
+    "tables": "A table for each feature term; in a method of a term, one for each example.",
     "trials": "Number of random objectives, of each kind where there are several.",
     "slope": "A slope: of the regulariser along a line, or of an affine function that nowhere exceeds the risk.",
     "source": "The node where the flow begins.",

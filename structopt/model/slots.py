@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._jit import IntArray, inner, kernel
+from structopt._jit import IntArray, in_place, inlined, kernel
 from structopt.losses import TaskLoss
 from structopt.model.codec import BatchCodec, StackedLabels, csr_table, spread_rows, taken_labels
 from structopt.model.data_set import DataSet
@@ -146,7 +146,7 @@ class Slots(BatchCodec[IntArray]):
         return self.model._slots_at(Z, self.map.sizes)
 
     def spread(self, parts: Sequence[IntArray], some: IntArray | None) -> IntArray:
-        rows = None if some is None else ranges(self.slots[some], self.slots[some + 1])
+        rows = some if some is None or self.one_of_many else ranges(self.slots[some], self.slots[some + 1])
         found: IntArray = spread_rows(parts, rows, int(self.slots[-1]), -1)
         return found
 
@@ -285,7 +285,7 @@ def _counted(keys: IntArray, n: int, width: int) -> sp.csr_array:
     return csr_table(counts, column.astype(np.int32), indptr, (n, width))
 
 
-@inner
+@inlined
 def _part(kind: int, base: IntArray, stride: IntArray, width: int, states: int, s: int, before: int, k: int) -> int:
     """Return the part of slot s with number k, if `before` is the latest number before it; -1 for none."""
     if SPAN <= kind <= MEAN:
@@ -307,7 +307,7 @@ def _part(kind: int, base: IntArray, stride: IntArray, width: int, states: int, 
     return (before if before < states else before % states) * states + state if before >= 0 else -1
 
 
-@inner
+@inlined
 def _value(kind: int, states: int, shares: FloatArray, s: int, before: int, k: int) -> float:
     """Return the value of the part of slot s."""
     if kind == MEAN:
@@ -315,7 +315,7 @@ def _value(kind: int, states: int, shares: FloatArray, s: int, before: int, k: i
     return float(shares[s]) if kind == CHOICE and shares.size else 1.0
 
 
-@kernel
+@in_place
 def _every_part(
     parts: IntArray,
     ptr: IntArray,
@@ -330,7 +330,7 @@ def _every_part(
         parts[s] = _part(CHOICE, base, stride, width, states, s, -1, labels[s])
 
 
-@kernel
+@in_place
 def _find_parts(
     kind: int,
     columns: int,
@@ -375,7 +375,7 @@ def _fill_pointers(parts: IntArray, columns: int, indices: Any, indptr: Any) -> 
     indptr[at:] = parts.size
 
 
-@kernel
+@in_place
 def _add_scores(
     kind: int,
     flat: FloatArray,
@@ -403,7 +403,7 @@ def _add_scores(
         total[i] += own
 
 
-@kernel
+@in_place
 def _add_changes(
     kind: int,
     columns: int,

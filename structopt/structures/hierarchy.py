@@ -167,6 +167,10 @@ class HierarchicalLabels(Model):
         """Return the tree and the error as arrays, for compiled steps over single leaves; None without such steps.
 
         They need a tree, its own algorithm, and an error that is a sum over the nodes that only one of two paths has.
+
+        Returns
+        -------
+        LeafTree or None
         """
         loss, h = self._loss, self.hierarchy
         if self.kind != "leaf" or self.solver != "auto" or not h.is_tree:
