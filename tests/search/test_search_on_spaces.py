@@ -16,34 +16,16 @@ from structopt.plane.oracle import LinearOracle
 from structopt.surrogates import MicroF1, Product, Slack
 
 
-def instance(seed: int, hamming: bool = True):
-    """A random space, its labels, a score, a loss and a ground truth."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(3, 8))
-    space = so.LabelSpace("small")
-    y = space.binary("y", n)
-    kind = int(rng.integers(3))
-    if kind == 0:
-        space.subject_to(y.sum() <= int(rng.integers(1, n)))
-    elif kind == 1:
-        space.subject_to(y[np.arange(1, n)] <= y[np.array([int(rng.integers(0, j)) for j in range(1, n)])])
-    else:
-        space.subject_to((y * rng.integers(0, 4, n).astype(float)).sum() <= 5.0)
-    labels = np.array(list(itertools.product([0.0, 1.0], repeat=n)))
-    labels = labels[[space.contains(z) for z in labels]]
-    truth = labels[rng.integers(len(labels))]
-    score = rng.normal(size=n) * rng.choice([0.3, 1.0, 3.0])
-    coef = (1.0 - 2.0 * truth) * (1.0 if hamming else rng.uniform(0.5, 2.0, n))
-    return space, labels, score, (coef, -float(coef @ truth)), truth
-
-
 def values(plane: Plane, psi, labels: np.ndarray) -> np.ndarray:
     points = [plane.evaluate(z) for z in labels]
-    return np.array([psi.clipped(p.h, p.g) for p in points if not (isinstance(psi, MicroF1) and p.g >= 0)] + [0.0])
+    return np.array([psi.clipped(p.h, p.g) for p in points] + [0.0])
 
 
 def test_a_pareto_front_replaces_the_search():
-    space, labels, score, loss, truth = instance(3)
+    space = so.LabelSpace("budget")
+    space.subject_to(np.array([1.0, 3.0, 2.0, 2.0]) @ space.binary("y", 4) <= 5)
+    labels, score, truth = space.enumerate(), np.array([0.3, -1.0, 0.8, 0.5]), np.array([1.0, 0.0, 0.0, 1.0])
+    loss = (1.0 - 2.0 * truth, 2.0)
 
     class Listing(LinearOracle):
         def __init__(self) -> None:
