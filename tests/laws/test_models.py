@@ -33,6 +33,8 @@ LARGE = so.Hierarchy(
     + [(4 + k % 12, 16 + k) for k in range(44)]
     + [(4 + (k + 5) % 12, 16 + k) for k in range(0, 44, 4)]
 )
+#: So many nodes that tables of a batch are sparse.
+WIDE = so.Hierarchy([((k - 1) // 4, k) for k in range(1, 140)])
 #: A ring of so many nodes that labels are kept without their pairs.
 MANY = [(k, (k + 1) % 500) for k in range(500)]
 CLASS_COSTS = np.array([[0, 1, 4, 2], [1, 0, 2, 1], [4, 2, 0, 1], [2, 1, 1, 0]])
@@ -182,6 +184,9 @@ VECTORS = {
     "leaves of a forest": nodes(FOREST, "leaves", loss=L.LeafHamming(FOREST)),
     "leaves of a dag": nodes(DAG, "leaves"),
     "leaves by a solver": nodes(TREE, "leaves", solver="highs"),
+    "leaf of a wide tree": nodes(WIDE, "leaf"),
+    "leaves of a wide tree": nodes(WIDE, "leaves"),
+    "closure of a wide tree": nodes(WIDE, "closure"),
     "leaves of a large dag": nodes(LARGE, "leaves"),
     "relaxed leaves of a large dag": nodes(LARGE, "leaves", integral="relax"),
     "closure": nodes(TREE, "closure", loss=L.Hamming([1, 2, 3, 1, 2, 1])),

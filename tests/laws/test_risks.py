@@ -330,6 +330,9 @@ CASES = {
     "StructuredRisk relations": structured(*predicted(S.LabelledArborescence(2), (2, 2, 2), (3, 3, 2)), "slack"),
     "StructuredRisk matching": structured(*predicted(S.Assignment(normalize=True), (3, 3, 2)), "slack"),
     "StructuredRisk unmatched": structured(*predicted(S.Assignment(unmatched=True), (3, 3, 2), (2, 2, 2)), "slack"),
+    "StructuredRisk chain hull": structured(CHAIN, WORDS, STATES, "slack", search="convex_hull"),
+    "StructuredRisk trees hull": structured(*predicted(S.Arborescence(), (4, 4, 2)), "slack", search="convex_hull"),
+    "StructuredRisk matching hull": structured(*predicted(S.Assignment(), (3, 3, 2)), "slack", search="convex_hull"),
     "StructuredRisk hull": structured(S.MultiLabel(3), X, TAGS, "slack", search="convex_hull"),
     "StructuredRisk inexact": structured(MRF, X, TAGS, "slack", rtol=1e-2),
 }

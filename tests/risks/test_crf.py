@@ -55,15 +55,6 @@ def test_trees_refuse_circles() -> None:
 TREE = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")])
 
 
-def test_average_paths_of_a_tree_are_its_paths() -> None:
-    rng = np.random.default_rng(4)
-    X, y = rng.normal(size=(4, 2)), ["b", "c", "d", "c"]
-    w = rng.normal(size=2 * len(TREE))
-    assert PathSoftmax(X, y, TREE, paths="average")(w)[0] == pytest.approx(PathSoftmax(X, y, TREE)(w)[0], rel=1e-12)
-    with pytest.raises(DeclarationError, match="paths"):
-        PathSoftmax(X, y, TREE, paths="mean")  # type: ignore[arg-type]
-
-
 def test_wrong_paths_are_named() -> None:
     X = np.eye(3)
     with pytest.raises(LabelNotInSpace, match=r"y\[1\] = 'a' is not a leaf"):

@@ -27,10 +27,6 @@ def test_large_roc_equals_its_pairs():
     np.testing.assert_allclose(slope[y < 0], (slack > 0).sum(axis=1) / slack.size, atol=1e-15)
 
 
-def test_roc_at_zero_is_all_ties():
-    assert risks.ROCArea(X4, [1, -1, -1, 1])(np.zeros(1))[0] == 1.0
-
-
 def test_preferences_with_costs():
     rng = np.random.default_rng(2)
     f, cost = rng.normal(size=8), rng.random(10)

@@ -34,11 +34,6 @@ def test_against_scipy(seed, n):
         assert slope.sum() == pytest.approx(0.0, abs=1e-12)
 
 
-def test_a_separated_ranking_has_no_loss():
-    relevance = np.array([2.0, 0.0, 1.0])
-    assert risks.Ranking(np.eye(3), relevance, [0, 0, 0])(100.0 * relevance)[0] == pytest.approx(0.0, abs=1e-12)
-
-
 def test_queries_that_order_nothing_are_left_out_with_a_note():
     X, query = np.arange(6.0).reshape(-1, 1), ["a", "b", "b", "c", "c", "c"]
     with pytest.warns(UserWarning, match="2 of 3 queries have one document or equally relevant"):
