@@ -32,7 +32,7 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
 from structopt.train.warm import WarmStart
-from structopt.train.working_sets import MOST_CACHED, WorkingSets, check_risk
+from structopt.train.working_sets import WorkingSets, check_risk, working_set_size
 
 __all__ = ["block_ascent", "check_shards", "structured"]
 
@@ -61,7 +61,7 @@ def block_ascent(
     lam: float,
     tol: float = 1e-3,
     cached_passes: int = 10,
-    cached_labels: int = 20,
+    cached_labels: int | None = None,
     rounds: int = 5,
     max_passes: float | None = 1000,
     max_seconds: float | None = None,
@@ -92,8 +92,9 @@ def block_ascent(
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
     cached_passes : int
         At most so many passes over the working sets after each oracle pass, shared out among the rounds.
-    cached_labels : int
-        Labels kept per example, as cutting planes of its surrogate: the size of a working set.
+    cached_labels : int, optional
+        Labels kept per example, as cutting planes of its surrogate: the size of a working set. By default 20, and up to
+        300 in all if there are few examples.
     rounds : int
         How often the weights are agreed on in each oracle pass: more save passes, and each sends the weights to all
         workers and back.
@@ -134,7 +135,7 @@ def block_ascent(
     check_l2(regularizer, "block_ascent")
     lam = check_lam(lam)
     whole("cached_passes", cached_passes, 0)
-    whole("cached_labels", cached_labels, 2, MOST_CACHED)
+    size = working_set_size(cached_labels, len(risk), 20)
     whole("rounds", rounds, 1)
     check_shards(risk, "block_ascent")
     if risk.shards.keep is False:
@@ -142,7 +143,7 @@ def block_ascent(
             "block_ascent keeps dual variables with the shards, and keep=False drops these after every pass: use "
             "keep=True with more workers or smaller shards, or bmrm, which needs a shard at a time."
         )
-    method = _Consensus(risk, lam, cached_passes, cached_labels, rounds, seed("random_state", random_state))
+    method = _Consensus(risk, lam, cached_passes, size, rounds, seed("random_state", random_state))
     return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 

@@ -26,7 +26,7 @@ from structopt.train.multiclass import is_multiclass, multiclass_ascent
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, run
 from structopt.train.warm import WarmStart
-from structopt.train.working_sets import MOST_CACHED, DualMethod, WorkingSets, check_risk
+from structopt.train.working_sets import DualMethod, WorkingSets, check_risk, working_set_size
 
 __all__ = ["block_ascent"]
 
@@ -52,7 +52,7 @@ def block_ascent(
     lam: float,
     tol: float = 1e-3,
     cached_passes: int = 20,
-    cached_labels: int = 20,
+    cached_labels: int | None = None,
     max_passes: float | None = 1000,
     max_seconds: float | None = None,
     callback: Callback | None = None,
@@ -81,8 +81,9 @@ def block_ascent(
     cached_passes : int
         At most so many passes over the working sets after each oracle pass; few pay where the oracle is fast, 60 where
         it is slow (slack rescaling of sequences) or ``lam n`` is below 1.
-    cached_labels : int
-        Labels kept per example, as cutting planes of its surrogate: the size of a working set.
+    cached_labels : int, optional
+        Labels kept per example, as cutting planes of its surrogate: the size of a working set. By default 20, and up to
+        300 in all if there are few examples.
     max_passes, max_seconds, callback, checkpoint, verbose, w0, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
@@ -109,14 +110,14 @@ def block_ascent(
     lam = check_lam(lam)
     check_risk(risk, "block_ascent")
     whole("cached_passes", cached_passes, 0)
-    whole("cached_labels", cached_labels, 2, MOST_CACHED)
+    size = working_set_size(cached_labels, len(risk), 20)
     if is_multiclass(risk):  # exact block steps instead of pair steps
         return multiclass_ascent(
             risk, lam=lam, tol=tol, cached_passes=cached_passes, max_passes=max_passes, max_seconds=max_seconds,
             callback=callback, checkpoint=checkpoint, verbose=verbose, random_state=random_state, w0=w0,
             warm=warm,
         )  # fmt: skip
-    method = _BlockAscent(risk, lam, cached_passes, cached_labels, random_state)
+    method = _BlockAscent(risk, lam, cached_passes, size, random_state)
     return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 

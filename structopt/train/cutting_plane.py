@@ -22,7 +22,7 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
 from structopt.train.warm import WarmStart
-from structopt.train.working_sets import MOST_CACHED, DualMethod, WorkingSets, check_risk
+from structopt.train.working_sets import MOST_CACHED, DualMethod, WorkingSets, check_risk, working_set_size
 
 __all__ = ["n_slack", "one_slack"]
 
@@ -190,7 +190,7 @@ def n_slack(
     *,
     lam: float,
     tol: float = 1e-3,
-    cached_labels: int = 30,
+    cached_labels: int | None = None,
     max_passes: float | None = 1000,
     max_seconds: float | None = None,
     callback: Callback | None = None,
@@ -217,9 +217,9 @@ def n_slack(
         Weight of the regulariser, positive.
     tol : float
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
-    cached_labels : int
+    cached_labels : int, optional
         Labels kept per example, as cutting planes of its surrogate; those without mass make room, then the
-        lightest are merged.
+        lightest are merged. By default 30, and up to 300 in all if there are few examples.
     max_passes, max_seconds, callback, checkpoint, verbose, w0, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
@@ -248,8 +248,8 @@ def n_slack(
     check_l2(regularizer, "n_slack")
     lam = check_lam(lam)
     check_risk(risk, "n_slack")
-    whole("cached_labels", cached_labels, 2, MOST_CACHED)
-    method = _NSlack(risk, lam, cached_labels, random_state)
+    size = working_set_size(cached_labels, len(risk), 30)
+    method = _NSlack(risk, lam, size, random_state)
     return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import whole
 from structopt.errors import DeclarationError
 from structopt.features import Tied
 from structopt.programs.simplex_qp import SimplexQP
@@ -28,7 +29,7 @@ from structopt.train.monitor import Monitor
 from structopt.train.proximal_term import ProximalTerm
 from structopt.train.run import Method
 
-__all__ = ["MOST_CACHED", "DualMethod", "WorkingSets", "check_risk", "feature_arrays"]
+__all__ = ["MOST_CACHED", "DualMethod", "WorkingSets", "check_risk", "feature_arrays", "working_set_size"]
 
 # Examples are processed in groups: all oracles of a group at one w, in one batch. More groups mean fresher weights,
 # fewer mean less overhead per batch: at least so many groups, and more where they would be larger than this.
@@ -494,6 +495,16 @@ def _visiting_order(rng: np.random.Generator, n: int) -> npt.NDArray[np.intp]:
     runs = rng.permutation(-(-n // size))
     order = np.asarray((runs[:, None] * size + np.arange(size)).ravel(), dtype=np.intp)
     return order[order < n]
+
+
+def working_set_size(cached_labels: int | None, n_examples: int, usual: int) -> int:
+    """Return how many labels each example keeps: by default `usual`, or more if the examples are few.
+
+    The optimum may need as many cuts as there are weights. Few examples with `usual` cuts each would have too few.
+    """
+    if cached_labels is None:
+        return max(usual, _MOST_CUTS // n_examples)
+    return whole("cached_labels", cached_labels, 2, MOST_CACHED)
 
 
 def check_risk(risk: StructuredRisk, trainer: str) -> None:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import structopt as so
 from structopt.errors import DeclarationError
 from structopt.train import block_ascent, n_slack
+from structopt.train.working_sets import working_set_size
 
 LAM = 0.2
 
@@ -46,6 +47,30 @@ def test_a_model_whose_minimum_stands_still_does_not_stall_the_rounds(trainer, s
     best = so.train.bmrm(risk, lam=1e-3, tol=1e-2, max_passes=50)
     assert result.lower_bound <= best.objective * (1 + 1e-9)
     assert best.lower_bound <= result.objective * (1 + 1e-9)
+
+
+def test_one_example_keeps_as_many_cuts_as_weights_need():
+    # The optimum over 40 weights needs more than 20 cuts of the one example: with 20 the run stalled at a gap of 1.
+    rng = np.random.default_rng(0)
+    space = so.LabelSpace()
+    on = space.binary("on", 40)
+    A = rng.integers(0, 3, size=(12, 40))
+    space.subject_to(A @ on <= A.sum(axis=1) * 0.5)
+    scale = 10.0 ** rng.uniform(-2, 4, 40)
+    X = [rng.normal(size=(40, 40)) * scale]
+    model = so.Model(space, {"on": so.features.Shared()}, so.losses.Hamming(), integral="relax")
+    risk = so.train.StructuredRisk(model, X, [so.Oracle(space).maximize(rng.normal(size=40)).z], "margin")
+    result = block_ascent(risk, lam=0.1, tol=0.05)
+    assert result.converged
+    best = so.train.bmrm(risk, lam=0.1, tol=0.05)
+    assert best.converged
+    assert result.lower_bound <= best.objective * (1 + 1e-9)
+    assert best.lower_bound <= result.objective * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("cached_labels", "n", "size"), [(None, 1, 300), (None, 12, 25), (None, 500, 20), (7, 1, 7)])
+def test_few_examples_keep_more_labels_by_default(cached_labels, n, size):
+    assert working_set_size(cached_labels, n, 20) == size
 
 
 # ---- proximal rounds -----------------------------------------------------------------------------
