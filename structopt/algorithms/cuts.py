@@ -14,7 +14,7 @@ import numpy as np
 
 from structopt._jit import FloatArray, IntArray, assign, kernel
 
-__all__ = ["cut_tree", "odd_cuts_below", "rooted_cuts_below"]
+__all__ = ["cut_tree", "cuts_below", "rooted_cuts_below"]
 
 #: Capacity that is left on an edge and is taken for none: rounding of the flows before.
 _EMPTY = 1e-12
@@ -54,10 +54,7 @@ def _minimum_cut(residual: FloatArray, source: int, sink: int, inside: Any, pare
 
 @kernel
 def rooted_cuts_below(weights: FloatArray, limit: float) -> Any:
-    """Return sets without node 0 that arcs of weight below `limit` enter, and at least one if there are any.
-
-    In an undirected graph, whose weights are symmetric, these are its small cuts.
-    """
+    """Return sets without node 0 that arcs of weight below `limit` enter, and at least one if there are any."""
     n = len(weights)
     cuts, n_cuts = np.zeros((n, n), dtype=np.bool_), 0
     covered = np.zeros(n, dtype=np.bool_)
@@ -98,8 +95,11 @@ def cut_tree(weights: FloatArray) -> tuple[IntArray, FloatArray]:
 
 
 @kernel
-def odd_cuts_below(weights: FloatArray, marked: Any, limit: float) -> Any:
-    """Return sides of cuts below `limit` with an odd number of marked nodes, and at least one if there are any."""
+def cuts_below(weights: FloatArray, marked: Any, limit: float) -> Any:
+    """Return sides of cuts below `limit`, at least one if there are any; with an odd number of marked nodes if any are.
+
+    `marked` has an entry for each node, or none at all.
+    """
     n = len(weights)
     tree, value = cut_tree(weights)
     # Nodes from the leaves to the root: a node hands its subtree over to its parent once it has all of it.
@@ -118,10 +118,10 @@ def odd_cuts_below(weights: FloatArray, marked: Any, limit: float) -> Any:
     while first < last:
         v = order[first]
         first += 1
-        odd = False
-        for u in range(n):
-            odd ^= below[v, u] and marked[u]
-        if odd and value[v] < limit:
+        counts = marked.size == 0
+        for u in range(marked.size):
+            counts ^= below[v, u] and marked[u]
+        if counts and value[v] < limit:
             found[n_cuts] = below[v]
             n_cuts += 1
         up = tree[v]

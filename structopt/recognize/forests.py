@@ -22,11 +22,9 @@ only where all states are integer variables.
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order
 
 from structopt.recognize._kernels import components, signed_components
-from structopt.recognize.grouping import BoolArray, IntArray
+from structopt.recognize.grouping import BoolArray, IntArray, breadth_first
 from structopt.recognize.normalize import NormalForm
 from structopt.recognize.records import GroupForest
 from structopt.space.compiled import FloatArray
@@ -91,11 +89,7 @@ def _rooted(a: IntArray, b: IntArray, n_groups: int) -> tuple[IntArray, IntArray
     """Groups, parents first, and the place of each one's parent, -1 at a root: the smallest group of its tree."""
     _, tree = components(a, b, n_groups)
     roots = np.unique(tree, return_index=True)[1]
-    tails = np.concatenate([np.full(roots.size, n_groups), a, b])
-    heads = np.concatenate([roots, b, a])
-    graph = sp.coo_array((np.ones(tails.size, np.int8), (tails, heads)), shape=(n_groups + 1, n_groups + 1)).tocsr()
-    found, above = breadth_first_order(graph, n_groups, directed=True, return_predecessors=True)
-    order = found[1:].astype(np.int64)
+    order, above = breadth_first(a, b, roots, n_groups)
     place = np.full(n_groups + 1, -1, dtype=np.int64)
     place[order] = np.arange(n_groups)
     return order, place[above[order]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order
 
-__all__ = ["BoolArray", "IntArray", "differing_rows", "group_by", "pattern", "repeated_in_rows"]
+__all__ = ["BoolArray", "IntArray", "breadth_first", "differing_rows", "group_by", "pattern", "repeated_in_rows"]
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -42,3 +43,15 @@ def differing_rows(a: sp.csr_array, b: sp.csr_array) -> IntArray:
 def repeated_in_rows(a: sp.csr_array) -> IntArray:
     """Rows in which some (row, column) occurred more than once."""
     return np.unique(a.tocoo().row[a.data > 1]).astype(np.int64)
+
+
+def breadth_first(a: IntArray, b: IntArray, roots: IntArray, start: int) -> tuple[IntArray, IntArray]:
+    """Nodes that edges ``a - b`` join to the roots, breadth first, and from which node each one is reached.
+
+    The last node, `start`, stands above the roots; a node that is not reached has a negative number.
+    """
+    tails = np.concatenate([np.full(roots.size, start), a, b])
+    heads = np.concatenate([roots, b, a])
+    graph = sp.coo_array((np.ones(tails.size, np.int8), (tails, heads)), shape=(start + 1, start + 1)).tocsr()
+    order, above = breadth_first_order(graph, start, directed=True, return_predecessors=True)
+    return order[1:].astype(np.int64), above.astype(np.int64)

@@ -14,7 +14,6 @@ from structopt.recognize.grouping import (
     BoolArray,
     IntArray,
     differing_rows,
-    group_by,
     pattern,
     repeated_in_rows,
 )
@@ -126,7 +125,7 @@ def forest_order(child: IntArray, parent: IntArray, n: int) -> tuple[IntArray, I
         reach = reach[reach]
     else:
         return None
-    order, _ = group_by(depth[:n], n)
+    order = np.argsort(depth[:n], kind="stable")
     position = np.full(n + 1, -1, dtype=np.int64)
     position[order] = np.arange(n)
     return order, position[above[order]]

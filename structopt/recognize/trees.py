@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order
 
-from structopt.recognize.grouping import BoolArray, IntArray, differing_rows, pattern
+from structopt.recognize.grouping import BoolArray, IntArray, breadth_first, differing_rows, pattern
 from structopt.recognize.normalize import NormalForm
 from structopt.recognize.patterns import closure_arcs, closure_rows
 from structopt.recognize.records import Tree
@@ -87,18 +86,10 @@ def _read(form: NormalForm) -> _Reading:
     mutual = sp.triu(arcs.multiply(arcs.T), format="coo")
     a = np.concatenate([n + form.column_block[top], owner, mutual.row])
     b = np.concatenate([top, member, mutual.col])
-    above, order = _search(a, b, n, n + form.n_blocks, np.unique(form.row_block[tops]))
+    order, above = breadth_first(a, b, n + np.unique(form.row_block[tops]), n + form.n_blocks)
+    above = np.maximum(above[:n], -1)
     form.memo["tree"] = child, parent, owner, member, top, b, above, order
     return _read(form)
-
-
-def _search(a: IntArray, b: IntArray, n: int, start: int, roots: IntArray) -> tuple[IntArray, IntArray]:
-    """Breadth first from the virtual roots n + `roots`, which the extra node `start` joins."""
-    tails = np.concatenate([np.full(roots.size, start), a, b])
-    heads = np.concatenate([n + roots, b, a])
-    graph = sp.coo_array((np.ones(tails.size, np.int8), (tails, heads)), shape=(start + 1, start + 1)).tocsr()
-    order, above = breadth_first_order(graph, start, directed=True, return_predecessors=True)
-    return np.where(above[:n] < 0, -1, above[:n]).astype(np.int64), order[1:].astype(np.int64)
 
 
 def _cover_rows(form: NormalForm) -> BoolArray:

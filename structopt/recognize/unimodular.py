@@ -60,7 +60,8 @@ def _compressed(matrix: sp.csr_array, keep: BoolArray) -> sp.csr_array:
     row, column, value = _entries(matrix)
     row, n_rows = _renumber(row[keep], matrix.shape[0])
     column, n_columns = _renumber(column[keep], matrix.shape[1])
-    return sp.csr_array((value[keep], (row, column)), shape=(n_rows, n_columns))
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))])
+    return sp.csr_array((value[keep], column, ptr), shape=(n_rows, n_columns))
 
 
 def _renumber(line: IntArray, n: int) -> tuple[IntArray, int]:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from structopt._jit import IntArray
-from structopt.algorithms.cuts import odd_cuts_below
+from structopt.algorithms.cuts import cuts_below
 from structopt.checks import checked, floats, integers, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared
@@ -97,7 +97,7 @@ class OddSets:
         graph[0, 1:] = graph[1:, 0] = np.maximum(0.0, 1.0 - graph[1:, 1:].sum(axis=1))
         marked = np.ones(len(graph), dtype=np.bool_)
         marked[0] = len(members) % 2 == 1
-        cuts = odd_cuts_below(graph, marked, 1.0 - _TOLERANCE)
+        cuts = cuts_below(graph, marked, 1.0 - _TOLERANCE)
         sides = np.zeros((len(cuts), self.nodes), dtype=np.bool_)
         sides[:, members] = cuts[:, 1:]
         return sides

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from structopt._jit import IntArray
-from structopt.algorithms.cuts import rooted_cuts_below
+from structopt.algorithms.cuts import cuts_below
 from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared
 from structopt.losses import TaskLoss
 from structopt.model import Model
+from structopt.recognize._kernels import components
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
@@ -80,12 +80,13 @@ class Subtours:
         return (sp.csr_array(rows[violated]), -np.inf, upper[violated]) if violated.any() else None
 
     def _sides(self, weights: FloatArray) -> npt.NDArray[np.bool_]:
-        n_parts, part = connected_components(sp.csr_array(weights > _TOLERANCE), directed=False)
+        first, second = np.nonzero(weights > _TOLERANCE)
+        n_parts, part = components(first, second, self.nodes)
         if n_parts > 1:
             return np.asarray(part == np.arange(n_parts)[:, None])
         if (weights == np.rint(weights)).all():
             return np.zeros((0, self.nodes), dtype=np.bool_)
-        return np.asarray(rooted_cuts_below(weights, 2.0 - _TOLERANCE))
+        return np.asarray(cuts_below(weights, np.zeros(0, dtype=np.bool_), 2.0 - _TOLERANCE))
 
 
 class Tour(Model):

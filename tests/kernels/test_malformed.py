@@ -52,7 +52,7 @@ def graph_batch(**given: Any) -> Any:
 
 def graph_front(**given: Any) -> Any:
     made = PairwiseGraph(3, [0, 1], [1, 2])
-    return made.front_batch(given["h"], given["hp"], [1.0] * 2, given["g"], [0.0] * 2, g_pair=given["gp"])
+    return made.front_batch(given["h"], given["hp"], [1.0] * 2, given["g"], [0.0] * 2)
 
 
 def graph_products(**given: Any) -> Any:
@@ -129,7 +129,7 @@ ENTRIES = {
         graph_exact, {"i": [0, 1], "j": [1, 2], "unary": r(3), "pair": r(2)}, ("i", "j")
     ),
     "PairwiseGraph, batches": Entry(graph_batch, {"U": r(2, 3), "P": r(2, 2)}),
-    "PairwiseGraph.front_batch": Entry(graph_front, {"h": r(2, 3), "hp": r(2, 2), "g": r(2, 3), "gp": r(2, 2)}),
+    "PairwiseGraph.front_batch": Entry(graph_front, {"h": r(2, 3), "hp": r(2, 2), "g": r(2, 3)}),
     "PairwiseGraph, products": Entry(
         graph_products, {"U": r(2, 3), "p": r(2), "const": r(2), "G": r(2, 3), "gc": r(2)}
     ),

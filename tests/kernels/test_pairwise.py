@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 
+from structopt.algorithms.pairwise.algorithm import PairwiseAlgorithm
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.errors import DeclarationError
 
@@ -212,9 +213,8 @@ def test_a_search_that_stops_gives_an_incumbent_below_the_bound():
     assert value <= graph.solve(unary, 0.02 * pair)[2] * (1 + 1e-12)
 
 
-def front(graph, h_unary, h_pair, g_unary, g_pair=None):
-    pairs = None if g_pair is None else [g_pair]
-    _, Y, h, g = graph.front_batch([h_unary], [h_pair], [0.0], [g_unary], [0.0], g_pair=pairs)
+def front(graph, h_unary, h_pair, g_unary):
+    _, Y, h, g = graph.front_batch([h_unary], [h_pair], [0.0], [g_unary], [0.0])
     return Y, h, g
 
 
@@ -230,17 +230,20 @@ def test_enumeration_across_blocks(n):
     assert_array_equal(y, Y[np.argmax(h)])
     y = graph.best_product_batch(h_unary[None], h_pair, [1.0], g_unary[None], [0.0])[0]
     assert_array_equal(y[0], Y[np.argmax((1 + h) * g)])
+    F, fh, fg = front(graph, h_unary, h_pair, g_unary)
+    code = 2 ** np.arange(n - 1, -1, -1)
+    at = (F @ code).astype(int)
+    assert_allclose(fh, h[at], rtol=1e-12, atol=1e-12)
+    assert_array_equal(fg, g[at])
     g_pair = rng.integers(0, 3, graph.n_edges).astype(float)
-    for pairs in (None, g_pair):
-        F, fh, fg = front(graph, h_unary, h_pair, g_unary, pairs)
-        g = Y @ g_unary + (0.0 if pairs is None else (Y[:, graph.i] * Y[:, graph.j]) @ pairs)
-        at = (F @ (2 ** np.arange(n - 1, -1, -1))).astype(int)
-        assert_allclose(fh, h[at], rtol=1e-12, atol=1e-12)
-        assert_array_equal(fg, g[at])
-        assert fh[0] == pytest.approx(h.max())
-        assert fg[-1] == g.max()
+    algorithm = PairwiseAlgorithm(graph, np.arange(n), n + np.arange(graph.n_edges), True, False)
+    with_pairs = algorithm.front(np.append(h_unary, h_pair), 0.0, np.append(g_unary, g_pair), 0.0)
+    for labels, losses in ((F, g), (with_pairs[:, :n], g + (Y[:, graph.i] * Y[:, graph.j]) @ g_pair)):
+        at = (labels @ code).astype(int)
+        assert h[at[0]] == h.max()
+        assert losses[at[-1]] == losses.max()
         for psi in (lambda h, g: (1 + h) * g, lambda h, g: h + g, lambda h, g: np.minimum(h, g)):
-            assert psi(fh, fg).max() == pytest.approx(psi(h, g).max(), rel=1e-12)
+            assert psi(h[at], losses[at]).max() == pytest.approx(psi(h, losses).max(), rel=1e-12)
 
 
 def test_many_points_on_the_pareto_front():
@@ -301,7 +304,7 @@ def test_numbers_that_are_not_finite_are_refused(bad):
             graph.solve,
             graph.solve_exact,
             lambda u, p: graph.solve(u, p, state=state),
-            lambda u, p: front(graph, u, p, good, good),
+            lambda u, p: front(graph, u, p, good),
             lambda u, p: graph.best_product_batch([u], p, [0], [good], [0]),
         ):
             with pytest.raises(DeclarationError, match=name):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import structopt as so
-from structopt.algorithms.cuts import cut_tree, odd_cuts_below
+from structopt.algorithms.cuts import cut_tree, cuts_below
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
 from structopt.structures import Matching
 from structopt.structures.matching import OddSets
@@ -53,11 +53,11 @@ def test_odd_cuts_equal_all_sets(whole):
         marked = rng.random(len(weights)) < 0.7
         marked[0] ^= bool(marked.sum() % 2)
         if not marked.any():
-            assert len(odd_cuts_below(weights, marked, np.inf)) == 0
+            assert len(cuts_below(weights, marked, np.inf)) == 0
             continue
         least = min(v for side, v in zip(sides, values, strict=True) if (side & marked).sum() % 2)
-        assert len(odd_cuts_below(weights, marked, least - 1e-9)) == 0
-        found = odd_cuts_below(weights, marked, least + 1e-9)
+        assert len(cuts_below(weights, marked, least - 1e-9)) == 0
+        found = cuts_below(weights, marked, least + 1e-9)
         assert len(found) and all((side & marked).sum() % 2 for side in found)
 
 

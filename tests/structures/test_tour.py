@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import maximum_flow
 
 import structopt as so
-from structopt.algorithms.cuts import rooted_cuts_below as cuts_below
+from structopt.algorithms import cuts
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.structures import Tour
 from structopt.structures.tour import Subtours
@@ -20,6 +20,10 @@ def cut_values(weights: np.ndarray) -> dict[tuple[bool, ...], float]:
     n = len(weights)
     sides = (np.array(side, dtype=bool) for side in itertools.product([False, True], repeat=n))
     return {tuple(side.tolist()): float(weights[side][:, ~side].sum()) for side in sides if 0 < side.sum() < n}
+
+
+def cuts_below(weights: np.ndarray, limit: float) -> np.ndarray:
+    return np.asarray(cuts.cuts_below(weights, np.zeros(0, dtype=bool), limit))
 
 
 def test_cuts_below_a_limit():

@@ -21,7 +21,7 @@ from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.enumeration import propagated_bounds
 from structopt.space.exact_rows import LARGEST_COEFFICIENT, ExactRows, exact_rows
 
-__all__ = ["Components", "Items", "Program", "Rows", "program_of"]
+__all__ = ["Components", "Items", "Program", "Rows", "extreme_activities", "program_of"]
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -258,7 +258,8 @@ def _items(
     arguments = (
         option_ptr, option_value, group, member_ptr, members, option_of, column_ptr, places, row_of, exact.coefficients,
     )  # fmt: skip
-    least, most = _extreme_activities(*arguments, space.n_rows)
+    every = Items(option_ptr, option_variable, option_value, *_effects(*arguments, np.arange(space.n_rows)))
+    least, most = extreme_activities(np.arange(len(parts)), every, space.n_rows)
     can_fail = (most > exact.upper) | (least < exact.lower)
     # Components need all their rows, including rows without free integer variables.
     kept = np.flatnonzero(can_fail | continuous_rows)
@@ -276,44 +277,18 @@ def _items(
 
 
 @kernel
-def _extreme_activities(
-    option_ptr: Any,
-    option_value: Any,
-    group: Any,
-    member_ptr: Any,
-    members: Any,
-    option_of: Any,
-    column_ptr: Any,
-    places: Any,
-    row_of: Any,
-    coefficients: Any,
-    n_rows: int,
-) -> Any:
-    """Return the least and the largest activity of each row if every item is free."""
+def extreme_activities(order: Any, items: Any, n_rows: int) -> Any:
+    """Return the least and the largest activity of each row if every one of some items is free."""
     least, most = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
-    low, high = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
-    hits = np.zeros(n_rows, np.int64)
-    rows = np.empty(n_rows, np.int64)
-    for i in range(len(group)):
-        n_options = option_ptr[i + 1] - option_ptr[i]
-        n_touched = 0
-        for m in range(member_ptr[i], member_ptr[i + 1]):
-            for p in range(column_ptr[members[m]], column_ptr[members[m] + 1]):
-                a, r = coefficients[places[p]], row_of[places[p]]
-                if hits[r] == 0:
-                    rows[n_touched] = r
-                    n_touched += 1
-                    low[r] = high[r] = a if group[i] else a * np.int64(option_value[option_ptr[i]])
-                last = a if group[i] else a * np.int64(option_value[option_ptr[i + 1] - 1])
-                low[r], high[r] = min(low[r], last), max(high[r], last)
-                hits[r] += 1
-        for t in range(n_touched):
-            r = rows[t]
-            if group[i] and hits[r] < n_options:  # the other options add nothing
-                low[r], high[r] = min(low[r], np.int64(0)), max(high[r], np.int64(0))
-            least[r] += low[r]
-            most[r] += high[r]
-            hits[r] = 0
+    for i in order:
+        first, width = items.touched_ptr[i], items.touched_ptr[i + 1] - items.touched_ptr[i]
+        end = items.effect_ptr[i] + width * (items.option_ptr[i + 1] - items.option_ptr[i])
+        for k in range(width):
+            low = high = items.effects[items.effect_ptr[i] + k]
+            for e in range(items.effect_ptr[i] + k, end, width):
+                low, high = min(low, items.effects[e]), max(high, items.effects[e])
+            least[items.touched[first + k]] += low
+            most[items.touched[first + k]] += high
     return least, most
 
 

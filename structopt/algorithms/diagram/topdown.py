@@ -15,6 +15,7 @@ import numpy as np
 
 from structopt._jit import assign, kernel
 from structopt.algorithms.diagram.labels import add_label, grown, new_store, rehashed
+from structopt.algorithms.diagram.program import extreme_activities
 from structopt.algorithms.diagram.propagation import DEAD, NO_VALUE, POINT, UNCLEAR_VALUE, UNDETERMINED_BOX, propagate
 
 __all__ = [
@@ -53,17 +54,7 @@ def suffix_sums(order: Any, items: Any, rows: Any) -> Any:
     ptr, length = np.zeros(n_touched, np.int64), np.ones(n_touched, np.int64)
     least, most = np.zeros(n_touched, np.int64), np.zeros(n_touched, np.int64)
     reach = np.zeros(n_touched, np.int64)
-    total_least, total_most = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
-    for i in order:
-        first, last = items.touched_ptr[i], items.touched_ptr[i + 1]
-        n_options = items.option_ptr[i + 1] - items.option_ptr[i]
-        for k in range(last - first):
-            low = high = items.effects[items.effect_ptr[i] + k]
-            for o in range(1, n_options):
-                e = items.effects[items.effect_ptr[i] + o * (last - first) + k]
-                low, high = min(low, e), max(high, e)
-            total_least[items.touched[first + k]] += low
-            total_most[items.touched[first + k]] += high
+    total_least, total_most = extreme_activities(order, items, n_rows)
     now_ptr, now_length = np.zeros(n_rows, np.int64), np.ones(n_rows, np.int64)
     now_least, now_most = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
     sums = np.zeros(1024, np.int64)

@@ -264,33 +264,32 @@ class PairwiseGraph:
         g_unary: FloatArray,
         g_const: FloatArray,
         n_jobs: int = 1,
-        g_pair: npt.ArrayLike | None = None,
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
         """Return the 0/1 labels whose point (h, g) is not dominated, by falling h: row pointers, labels, h and g.
 
-        The argmax of every psi(h, g) that falls in neither argument is among them. At most 20 labels. Without `g_pair`
-        the pairs do not count in g.
+        The argmax of every psi(h, g) that falls in neither argument is among them. At most 20 labels; g has no pairs.
         """
         U, P = self._matrices(h_unary, h_pair)
         B = U.shape[0]
         if self.n_labels > MAX_LABELS:
             raise DeclarationError(f"enumeration is offered for at most {MAX_LABELS} labels, this graph has {self!r}.")
         G, h0, g0 = floats(g_unary, "g_unary", 2), floats(h_const, "h_const", 1), floats(g_const, "g_const", 1)
-        Q = np.empty((0, self.n_edges)) if g_pair is None else self._matrices(g_unary, g_pair)[1]
-        if not math.isfinite(U.sum() + P.sum() + h0.sum() + G.sum() + Q.sum() + g0.sum()):
-            wrong = {"g_unary": G.ravel(), "g_pair": Q.ravel(), "g_const": g0}
-            _require_finite(h_unary=U.ravel(), h_pair=P.ravel(), h_const=h0, **wrong)
+        if not math.isfinite(U.sum() + P.sum() + h0.sum() + G.sum() + g0.sum()):
+            _require_finite(h_unary=U.ravel(), h_pair=P.ravel(), h_const=h0, g_unary=G.ravel(), g_const=g0)
+        none = np.empty((0, self.n_edges))
         counts = np.zeros(B, dtype=np.int64)
         parts: dict[int, Any] = {}
 
         def work(first: int, last: int) -> None:
-            parts[first] = front_rows(self.i, self.j, U, P, h0, G, Q, g0, first, last, counts)
+            parts[first] = front_rows(self.i, self.j, U, P, h0, G, none, g0, first, last, counts)
 
         in_threads(work, B, n_jobs)
         codes, h, g = (np.concatenate([parts[first][k] for first in sorted(parts)]) for k in range(3))
-        bits = np.arange(self.n_labels - 1, -1, -1)
-        Y = ((codes[:, None] >> bits) & 1).astype(np.float64)
-        return np.concatenate([[0], np.cumsum(counts)]), Y, h, g
+        return np.concatenate([[0], np.cumsum(counts)]), self.labels_of(codes), h, g
+
+    def labels_of(self, codes: IntArray) -> FloatArray:
+        """Return labels by their codes (`structopt.algorithms.pairwise.enumeration`)."""
+        return ((codes[:, None] >> np.arange(self.n_labels - 1, -1, -1)) & 1).astype(np.float64)
 
     def _vector(self, values: npt.ArrayLike, size: int, name: str) -> FloatArray:
         array = floats(values, name, 1)
