@@ -30,7 +30,7 @@ __all__ = ["CHOICE", "EACH", "FIRST", "MEAN", "SPAN", "STEP", "SlotMap", "SlotMo
 #: - `CHOICE`: see `SlotMap`.
 #: - `SPAN`: the state of the latest number. `MEAN`: the same, divided by the number of positions of its segment.
 #: - Tied weights, with a row per example. `STEP`: the states of the number before and of the slot's own. `FIRST`: the
-#:   first state. `EACH`: the number itself.
+#:   state of the first slot. `EACH`: the number itself.
 CHOICE, SPAN, MEAN, STEP, FIRST, EACH = range(6)
 
 
@@ -357,6 +357,8 @@ def _find_parts(
                 ordered &= parts[found] >= last
                 last = parts[found]
                 found += 1
+            if kind == FIRST:
+                break
             if k >= 0:
                 before = k
     return found, ordered
@@ -368,15 +370,19 @@ def _fill_pointers(parts: IntArray, columns: int, indices: Any, indptr: Any) -> 
     # Long constant runs: written at the speed of memory, where a cumulative sum would be felt in small subsets.
     at = 0
     for k in range(parts.size):
-        row = parts[k] if columns == 1 else parts[k] // columns
-        indices[k] = parts[k] - row * columns
-        indptr[at : row + 1] = k
-        at = row + 1
+        if parts[k] >= (at + 1) * columns:
+            row = parts[k] // columns
+            indptr[at:row] = k
+            at = row
+        # Without gaps, as in sequences, this takes no division.
+        indices[k] = parts[k] - at * columns
+        indptr[at] = k
+        at += 1
     indptr[at:] = parts.size
 
 
-@in_place
-def _add_scores(
+@inlined
+def _score_loop(
     kind: int,
     flat: FloatArray,
     step: int,
@@ -398,13 +404,38 @@ def _add_scores(
             part = _part(kind, base, stride, width, states, s, before, k)
             if part >= 0:
                 own += _value(kind, states, shares, s, before, k) * flat[offset + part]
+            if kind == FIRST:
+                break
             if k >= 0:
                 before = k
         total[i] += own
 
 
 @in_place
-def _add_changes(
+def _add_scores(
+    kind: int,
+    flat: FloatArray,
+    step: int,
+    total: FloatArray,
+    ptr: IntArray,
+    base: IntArray,
+    stride: IntArray,
+    width: int,
+    states: int,
+    shares: FloatArray,
+    labels: IntArray,
+) -> None:
+    """Call `_score_loop` with constants for frequent kinds: the loop then takes half the time."""
+    if kind == CHOICE:
+        _score_loop(CHOICE, flat, step, total, ptr, base, stride, width, states, shares, labels)
+    elif kind == STEP:
+        _score_loop(STEP, flat, step, total, ptr, base, stride, width, states, shares, labels)
+    else:
+        _score_loop(kind, flat, step, total, ptr, base, stride, width, states, shares, labels)
+
+
+@inlined
+def _change_loop(
     kind: int,
     columns: int,
     folded: bool,
@@ -440,5 +471,32 @@ def _add_changes(
                     out[offset + (part % columns if folded else part)] += w * value
                 if part_true >= 0:
                     out[offset + (part_true % columns if folded else part_true)] -= w * value_true
+            if kind == FIRST:
+                break
             before = k if k >= 0 else before
             before_true = true if true >= 0 else before_true
+
+
+@in_place
+def _add_changes(
+    kind: int,
+    columns: int,
+    folded: bool,
+    truth: IntArray,
+    weights: FloatArray,
+    out: FloatArray,
+    ptr: IntArray,
+    base: IntArray,
+    stride: IntArray,
+    width: int,
+    states: int,
+    shares: FloatArray,
+    labels: IntArray,
+) -> None:
+    """Call `_change_loop` with constants for frequent kinds."""
+    if kind == CHOICE:
+        _change_loop(CHOICE, columns, folded, truth, weights, out, ptr, base, stride, width, states, shares, labels)
+    elif kind == STEP:
+        _change_loop(STEP, columns, folded, truth, weights, out, ptr, base, stride, width, states, shares, labels)
+    else:
+        _change_loop(kind, columns, folded, truth, weights, out, ptr, base, stride, width, states, shares, labels)
