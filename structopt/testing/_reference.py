@@ -10,6 +10,7 @@ import numpy as np
 
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.enumeration import enumerate_labels
+from structopt.space.tolerance import broken_rows
 
 __all__ = ["Reference", "close", "costs", "rejects"]
 
@@ -75,6 +76,5 @@ class Reference:
         points = np.array(list(itertools.product(*axes)), dtype=float).reshape(
             round(float(np.prod(sizes))), space.n_variables
         )
-        activity = np.asarray((space.matrix @ points.T).T)
-        inside = (activity >= space.row_lower - TOLERANCE) & (activity <= space.row_upper + TOLERANCE)
-        return np.asarray(points[inside.all(axis=1)])
+        broken = broken_rows(space.matrix, space.row_lower, space.row_upper, points, TOLERANCE, space.row_units)
+        return np.asarray(points[~broken.any(axis=1)])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from structopt import search
 from structopt.checks import checked, whole
@@ -179,7 +180,8 @@ def side_rows(case: _Case) -> None:
         for rows in ([(a, -np.inf, cap)], [(unit, value, value)], [(a, cap - 1e-3, np.inf), (unit, value, value)]):
             inside = np.ones(len(case.labels), dtype=bool)
             for row, low, up in rows:
-                inside &= (case.labels @ row >= low - TOLERANCE) & (case.labels @ row <= up + TOLERANCE)
+                ends = np.array([low]), np.array([up])
+                inside &= ~broken_rows(sp.csr_array(row[None]), *ends, case.labels, TOLERANCE)[:, 0]
             if not inside.any():
                 rejects(InfeasibleSpace, "a call whose rows no label satisfies", case.oracle.maximize, c, rows)
                 continue

@@ -161,3 +161,11 @@ def test_spaces_without_a_list_are_rejected():
         check_oracle(empty)
     with pytest.raises(so.errors.DeclarationError, match="relaxed"):
         check_oracle(so.Oracle(knapsack(), "highs", integral="relax"))
+
+
+def test_rows_have_the_tolerance_of_the_package():
+    """The tolerance of a row grows with its coefficients: here one label exceeds a row by 8e-4."""
+    rows = [[8e5, 0.0], [7e4, 5e4]]
+    space = so.LabelSpace.from_matrices(rows, [-np.inf, 5e4], [799_999.9992, 1.9e5], 0, 1, 1)
+    report = so.testing.check_oracle(space, n=2)
+    assert report.ok, report
