@@ -228,7 +228,9 @@ class DataSet:
         term, inputs = self._terms[t], _Inputs(self, some)
         shaped = blocks.reshape(len(blocks), *self.block_of(t, some).shape)
         if self._has_equal_tables(t, some):
-            return term.fold_batch(inputs, shaped).reshape(-1, self.columns[t])
+            tables = term.fold_batch(inputs, shaped)
+            # A term may have no columns, and -1 would then be undefined.
+            return tables.reshape(tables.shape[0] * tables.shape[1], self.columns[t])
         return np.concatenate([term.fold(inputs[i], own) for i, own in enumerate(shaped)])
 
     def _has_equal_tables(self, t: int, some: IntArray | None) -> bool:
