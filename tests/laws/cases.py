@@ -159,6 +159,12 @@ def with_copies(space, upper):
     space.subject_to(again == space["y"], off + space["y"] == 1)
 
 
+def tight_sum(space, upper):
+    """A sum with an upper bound that no other row implies."""
+    y, total = space.binary("y", 3), space.continuous("total", 1, 0, 2)
+    space.subject_to(y[0] + y[1] <= 1, total == y[0] + 2 * y[2])
+
+
 def negative(space, upper):
     y = space.integer("y", 3, -2, upper)
     space.subject_to(y.sum() >= -1, y[0] - y[1] <= 1)
@@ -438,6 +444,7 @@ CASES: dict[str, Case] = {
     "constants": declared(with_constants, BASIC, 4),
     "repeated entries": declared(with_copies, BASIC, 4),
     "unused variable": declared(unused, BASIC, 6),
+    "tight sum": declared(tight_sum, BASIC, 5),
     "one label": declared(single, BASIC, 1),
     "no variables": declared(nothing, Q(0), 1),
     "integer box": declared(free, BASIC, 81, 2),
