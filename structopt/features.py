@@ -357,6 +357,11 @@ class Tied(Term):
         size = int(np.prod(shape, dtype=np.int64))
         return table.ravel()[self.index(x, size)].reshape(shape)
 
+    @property
+    def _keeps_entries(self) -> bool:
+        inherited = type(self).unfold is Tied.unfold and type(self).fold is Tied.fold
+        return self._index is None and inherited
+
     def _common_index(self, inputs: Sequence[Any]) -> npt.NDArray[np.intp] | None:
         """Return the index of all inputs if it is one array, otherwise None."""
         if not callable(self._index):
@@ -369,8 +374,6 @@ class Tied(Term):
 
     def fold_batch(self, inputs: Sequence[Any], blocks: FloatArray) -> FloatArray:
         index, flat = self._common_index(inputs), blocks.reshape(len(blocks), -1)
-        if self._index is None:
-            return flat[:, None]
         if index is None or index.shape != flat.shape[1:]:
             return super().fold_batch(inputs, blocks)
         sums = np.zeros((len(flat), 1, self.n_columns(blocks.shape[1:])))
@@ -379,8 +382,6 @@ class Tied(Term):
 
     def unfold_batch(self, inputs: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         index, flat = self._common_index(inputs), tables.reshape(len(tables), -1)
-        if self._index is None:
-            return flat
         if index is None or index.size != math.prod(shape):
             return super().unfold_batch(inputs, tables, shape)
         return flat[:, index]

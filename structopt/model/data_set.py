@@ -204,6 +204,8 @@ class DataSet:
 
     def unfold(self, t: int, table: FloatArray, some: IntArray | None = None) -> FloatArray:
         """Return the scores of a term's parts as coefficients of its block, for examples with one space (None: all)."""
+        if self._is_plain[t] and some is None:
+            return table.reshape(self.n, -1)
         term, inputs, shape = self._terms[t], _Inputs(self, some), self.block_of(t, some).shape
         if self._has_equal_tables(t, some):
             return term.unfold_batch(inputs, self._tables_of(t, table, some), shape)
@@ -225,6 +227,8 @@ class DataSet:
 
         `blocks` has the values of the term's variables ``(n, size)``, for examples with one space (None: all).
         """
+        if self._is_plain[t]:
+            return blocks.reshape(-1, self.columns[t])
         term, inputs = self._terms[t], _Inputs(self, some)
         shaped = blocks.reshape(len(blocks), *self.block_of(t, some).shape)
         if self._has_equal_tables(t, some):
@@ -232,6 +236,15 @@ class DataSet:
             # A term may have no columns, and -1 would then be undefined.
             return tables.reshape(tables.shape[0] * tables.shape[1], self.columns[t])
         return np.concatenate([term.fold(inputs[i], own) for i, own in enumerate(shaped)])
+
+    @cached_property
+    def _is_plain(self) -> list[bool]:
+        """Whether the values of a block are the entries of the tables, for each term."""
+        every = zip(self._terms, self.columns, strict=True)
+        return [
+            term._keeps_entries and columns > 0 and equal
+            for (term, columns), equal in zip(every, self._all_equal, strict=True)
+        ]
 
     def _has_equal_tables(self, t: int, some: IntArray | None) -> bool:
         """Return whether the examples (None: all) have the same number of feature rows for a term."""
