@@ -374,6 +374,8 @@ class Tied(Term):
 
     def fold_batch(self, inputs: Sequence[Any], blocks: FloatArray) -> FloatArray:
         index, flat = self._common_index(inputs), blocks.reshape(len(blocks), -1)
+        if self._index is None:
+            return flat[:, None]  # there may be no variable, and no column
         if index is None or index.shape != flat.shape[1:]:
             return super().fold_batch(inputs, blocks)
         sums = np.zeros((len(flat), 1, self.n_columns(blocks.shape[1:])))
