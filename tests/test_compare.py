@@ -101,4 +101,4 @@ def test_every_structure_with_inference_of_its_own_has_a_row(gate):
     rows = importlib.import_module("_rows")
     found = {type(make()) for make, _, _ in rows._SHIPPED.values()}
     classes = [getattr(so.structures, name) for name in so.structures.__all__]
-    assert found >= {one for one in classes if "batch_inference" in vars(one)}
+    assert found >= {one for one in classes if "_part_solver" in vars(one)}

@@ -15,9 +15,19 @@ import numpy.typing as npt
 from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, assign, fail, floats, integers, kernel
 from structopt.algorithms.lawler import BoolArray, best_first
 from structopt.algorithms.lawler import k_best as lawler_k_best
+from structopt.algorithms.parts import Maxima, Parts, PartSolver
 from structopt.errors import DeclarationError
 
-__all__ = ["arborescence", "arborescence_batch", "covariance_products", "k_best", "sample", "sums"]
+__all__ = [
+    "TreeParts",
+    "arborescence",
+    "arborescence_batch",
+    "best_arcs",
+    "covariance_products",
+    "k_best",
+    "sample",
+    "sums",
+]
 
 _NUMBERS = "an arc's score is NaN or +inf; scores are finite, or -inf where an arc is forbidden."
 _EMPTY = "no arborescence avoids the forbidden arcs: some node cannot be reached from the root under these rules."
@@ -703,3 +713,47 @@ def branch(
             if h != label[q]:
                 base[h, q + 1] = -np.inf
     return labels, values, np.arange(position, n - 1)
+
+
+class TreeParts(PartSolver):
+    """The best tree of every sentence; labels are stacked heads, or ``head * n_labels + relation``.
+
+    `sizes` are the numbers of nodes of all examples.
+    """
+
+    flat = True
+
+    def __init__(self, sizes: IntArray, n_labels: int, single_root: bool, projective: bool) -> None:
+        self._sizes, self.width, self._rules = sizes, n_labels, (single_root, projective)
+
+    def maximize_parts(self, parts: Parts) -> Maxima:
+        sizes = self._sizes[parts.examples]
+        if self.width > 1:
+            return Maxima(*best_arcs(parts.scores, sizes, self.width, *self._rules))
+        return Maxima(*arborescence_batch(parts.scores, sizes, *self._rules))
+
+
+def best_arcs(
+    scores: FloatArray, sizes: IntArray, n_labels: int, single_root: bool, projective: bool
+) -> tuple[IntArray, FloatArray]:
+    """Return heads, relations and values of the best labelled trees of sentences with these numbers of nodes."""
+    table = np.ascontiguousarray(scores, dtype=np.float64).reshape(-1, n_labels)
+    top, relation = np.empty(len(table)), np.empty(len(table), dtype=np.int64)
+    _best_labels(table, top, relation)
+    heads, values = arborescence_batch(top, sizes, single_root, projective)
+    tokens = sizes - 1
+    first = np.cumsum(tokens) - tokens
+    token = np.arange(len(heads)) - np.repeat(first, tokens) + 1
+    rows = np.repeat(np.cumsum(sizes * sizes) - sizes * sizes, tokens) + heads * np.repeat(sizes, tokens) + token
+    return heads * n_labels + relation[rows], values
+
+
+@kernel
+def _best_labels(table: FloatArray, top: FloatArray, relation: IntArray) -> None:
+    """The best relation of every arc and its score, the first on ties."""
+    for r in range(table.shape[0]):
+        best, at = table[r, 0], 0
+        for k in range(1, table.shape[1]):
+            if table[r, k] > best:
+                best, at = table[r, k], k
+        top[r], relation[r] = best, at

@@ -16,12 +16,13 @@ from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.lawler import BoolArray, best_first
 from structopt.algorithms.lawler import k_best as lawler_k_best
+from structopt.algorithms.parts import Maxima, Parts, PartSolver
 from structopt.algorithms.product import Product
 from structopt.algorithms.question import Question, per_question
 from structopt.algorithms.warm_starts import WarmStarts
 from structopt.recognize import Assignment, Record
 
-__all__ = ["AssignmentAlgorithm", "augment_rows", "best_columns", "complete_matching", "matrix_of"]
+__all__ = ["AssignmentAlgorithm", "AssignmentParts", "augment_rows", "best_columns", "complete_matching", "matrix_of"]
 
 _NUMBERS = "a pair's score (or a kept price) is NaN or +inf; scores are finite, or -inf where a pair is forbidden."
 _EMPTY = "no assignment avoids the forbidden pairs: some rows share too few columns."
@@ -393,3 +394,45 @@ def _branch(
                 value += C[i, labels[q - position, i]]
             values[q - position] = value
     return labels, values, np.arange(position, n)
+
+
+class AssignmentParts(PartSolver):
+    """Best matchings of all examples of a shape in one call; labels are the stacked columns of the rows.
+
+    The column prices of square tables are kept for the next call. `shapes` are those of all examples.
+    """
+
+    flat = True
+
+    def __init__(self, shapes: IntArray, unmatched: bool) -> None:
+        self._shapes, self._unmatched = shapes, unmatched
+        self._ends = np.cumsum(shapes[:, 1])
+        square = not unmatched and bool((shapes[:, 0] == shapes[:, 1]).any())
+        self._prices = np.zeros(int(self._ends[-1]) if square else 0)
+
+    def maximize_parts(self, parts: Parts) -> Maxima:
+        shapes = self._shapes[parts.examples]
+        if (shapes == shapes[:1]).all():
+            rows, columns = self._shapes[0 if not len(shapes) else parts.examples[0]].tolist()
+            found, values = self._solve(parts.scores.reshape(-1, rows, columns), parts.examples, parts.n_jobs)
+            return Maxima(found.reshape(-1), values)
+        slots = np.append(0, np.cumsum(shapes[:, 0]))
+        choices, values = np.empty(slots[-1], dtype=np.int64), np.empty(len(shapes))
+        kinds, kind = np.unique(shapes, axis=0, return_inverse=True)
+        for g, (rows, columns) in enumerate(kinds.tolist()):
+            group = np.flatnonzero(kind.ravel() == g)
+            stacked = parts.scores[parts.ptr[group][:, None] + np.arange(rows * columns)].reshape(-1, rows, columns)
+            found, values[group] = self._solve(stacked, parts.examples[group], parts.n_jobs)
+            choices[slots[group][:, None] + np.arange(rows)] = found
+        return Maxima(choices, values)
+
+    def _solve(self, scores: FloatArray, examples: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
+        """Return the columns of each row, for examples of one shape."""
+        rows, columns = scores.shape[1:]
+        if rows != columns or self._unmatched:
+            return best_columns(scores, self._unmatched, None, n_jobs)
+        kept = (self._ends[examples] - columns)[:, None] + np.arange(columns)
+        prices = self._prices[kept]
+        found, values = best_columns(scores, False, prices, n_jobs)
+        self._prices[kept] = prices
+        return found, values

@@ -13,12 +13,14 @@ import numpy.typing as npt
 
 from structopt._jit import FloatArray, IntArray, integers, kernel
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.counting import counting_plan
+from structopt.algorithms.fronts import FrontPlan
 from structopt.algorithms.lawler import BoolArray
 from structopt.algorithms.question import per_question
 from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.recognize import Cardinality, Record, Simplices
 
-__all__ = ["CardinalityAlgorithm", "choose_rows"]
+__all__ = ["CardinalityAlgorithm"]
 
 
 class CardinalityAlgorithm(Algorithm):
@@ -52,6 +54,11 @@ class CardinalityAlgorithm(Algorithm):
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         Z, values = self._choose(C)
         return Solutions(Z, values, values.copy())
+
+    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        _, members, low, high = self._groups
+        one_group = len(low) == 1 and len(members) == G.shape[1]
+        return counting_plan(G, g_const, (int(low[0]), int(high[0]))) if one_group else None
 
     def _choose(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
         chosen, values, finite = choose_rows(np.ascontiguousarray(C), *self._groups)

@@ -266,7 +266,7 @@ class ClosureAlgorithm(PathsAlgorithm):
             Z = self.graph.solve_batch(C)
         else:
             # Flows are kept by example, whatever chunk it comes in.
-            Z = np.array([self.maximize(c, key).z for c, key in zip(C, keys, strict=True)])
+            Z = np.array([self.maximize(c, key).z for c, key in zip(C, keys, strict=True)]).reshape(C.shape)
         return sp.csr_array(Z), np.einsum("ij,ij->i", C, Z)
 
     def make_diagram(self) -> Diagram:

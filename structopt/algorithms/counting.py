@@ -8,93 +8,109 @@ that does not decrease in the margin: no search is needed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import numpy.typing as npt
 
 from structopt._jit import IntArray
-from structopt.algorithms.fronts import Fronts
+from structopt.algorithms.fronts import FrontPlan, Fronts
+from structopt.algorithms.pairwise.algorithm import PairwiseAlgorithm
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.space.compiled import FloatArray
 
-__all__ = ["LISTED", "count_fronts", "equal_weight", "list_products"]
+__all__ = ["LISTED", "CountFronts", "counting_plan"]
 
 #: Labels up to which all products are listed: 2^n of them are cheaper than a search.
 LISTED = 16
 
 
-def equal_weight(coef: FloatArray, const: FloatArray) -> float | None:
-    """Return the weight of a wrong label if all weights are equal; None for other losses.
+def counting_plan(G: FloatArray, g_const: FloatArray, limits: tuple[int, int] | None = None) -> FrontPlan | None:
+    """Return the plan of the fronts of sets of labels; None if weights differ and more than 16 labels cannot be listed.
 
     A count of wrong labels has the coefficient +w of a label that should be off and -w of one that should be on, and
     w times the number of the latter as its constant.
     """
-    weight = float(abs(coef.flat[0])) if coef.size else 0.0
-    if not weight > 0.0 or not (np.abs(coef) == weight).all():
-        return None
+    weight = float(abs(G.flat[0])) if G.size else 0.0
+    counts = weight > 0.0 and bool((np.abs(G) == weight).all())
     # Sums of equal weights in another order differ by rounding.
-    return weight if np.allclose(const, weight * (coef < 0.0).sum(axis=1), rtol=1e-12, atol=0.0) else None
+    if counts and np.allclose(g_const, weight * (G < 0.0).sum(axis=1), rtol=1e-12, atol=0.0):
+        return CountFronts(G < 0.0, weight, limits)
+    n = G.shape[1]
+    if limits is not None or n > LISTED:
+        return None
+    nothing = np.empty(0, dtype=np.int64)
+    graph = PairwiseGraph(n, nothing, nothing)
+    return PairwiseAlgorithm(graph, np.arange(n), nothing, True, True).front_plan(G, g_const)
 
 
-def count_fronts(scores: FloatArray, truth: FloatArray, weight: float, limits: tuple[int, int] | None = None) -> Fronts:
-    """Return the largest margin for every number of wrong labels, per row; g is the number times `weight`."""
-    # The gain of making each label wrong, the best first.
-    gains = (1.0 - 2.0 * truth) * scores
-    return _free(gains, truth, weight) if limits is None else _limited(gains, truth, weight, limits)
+class CountFronts(FrontPlan):
+    """The largest margin for every number of wrong labels; the loss is this number times a weight.
+
+    Parameters
+    ----------
+    truth : ndarray of bool, shape (n, n_labels)
+    weight : float
+    limits : (int, int), optional
+        Least and most labels that may be on.
+    """
+
+    def __init__(self, truth: npt.NDArray[np.bool_], weight: float, limits: tuple[int, int] | None) -> None:
+        self._truth, self._weight, self._limits = truth.astype(np.float64), weight, limits
+        width = truth.shape[1] + 1
+        self.cost = 1.0
+        self.entries = np.full(len(truth), 8 * (width if limits is None else width**2))
+
+    def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
+        truth = self._truth if len(some) == len(self._truth) else self._truth[some]
+        base = np.einsum("ij,ij->i", H, truth) + h_const
+        # The gain of making each label wrong, the best first.
+        gains = (1.0 - 2.0 * truth) * H
+        found = _free(gains, truth) if self._limits is None else _limited(gains, truth, self._limits)
+        h, wrong, decode = found
+        h += base.reshape(-1, *[1] * (h.ndim - 1))
+        g = np.broadcast_to(self._weight * wrong, h.shape)
+        ptr = np.arange(len(h) + 1) * (h.size // max(1, len(h)))
+        return Fronts(ptr, h.ravel(), g.ravel(), lambda places: decode(places - ptr[:-1]))
 
 
-def _free(gains: FloatArray, truth: FloatArray, weight: float) -> Fronts:
-    n, k = gains.shape
-    order = np.argsort(-gains, axis=1)
-    margin = np.cumsum(np.take_along_axis(gains, order, axis=1), axis=1)
-    loss = np.broadcast_to(weight * np.arange(1, k + 1.0), margin.shape)
-    ptr = np.arange(n + 1) * k
+def _free(gains: FloatArray, truth: FloatArray) -> tuple[FloatArray, FloatArray, Callable[[IntArray], FloatArray]]:
+    k = gains.shape[1]
+    order, margin = _best_sums(gains)
 
-    def decode(places: IntArray) -> FloatArray:
-        last = np.where(places < 0, -1, places - ptr[:-1])
-        wrong = np.zeros(gains.shape, dtype=bool)
-        np.put_along_axis(wrong, order, np.arange(k) <= last[:, None], axis=1)
-        return np.where(wrong, 1.0 - truth, truth)
+    def decode(number: IntArray) -> FloatArray:
+        return np.where(_chosen(order, number), 1.0 - truth, truth)
 
-    return Fronts(ptr, margin.ravel(), loss.ravel(), decode)
+    return margin, np.arange(k + 1.0), decode
 
 
-def _limited(gains: FloatArray, truth: FloatArray, weight: float, limits: tuple[int, int]) -> Fronts:
-    n, k = gains.shape
-    on = truth > 0.5
-    sums, orders = [], []
-    for kind in (on, ~on):
-        own = np.where(kind, gains, -np.inf)
-        order = np.argsort(-own, axis=1)
-        sums.append(np.hstack([np.zeros((n, 1)), np.cumsum(np.take_along_axis(own, order, axis=1), axis=1)]))
-        orders.append(order)
-    dropped, added = np.arange(k + 1)[:, None], np.arange(k + 1)[None, :]
-    margin = sums[0][:, :, None] + sums[1][:, None, :]
+def _limited(
+    gains: FloatArray, truth: FloatArray, limits: tuple[int, int]
+) -> tuple[FloatArray, FloatArray, Callable[[IntArray], FloatArray]]:
+    k, on = gains.shape[1], truth > 0.5
+    (drop, less), (add, more) = (_best_sums(np.where(kind, gains, -np.inf)) for kind in (on, ~on))
+    dropped, added = np.arange(k + 1.0)[:, None], np.arange(k + 1.0)[None, :]
+    margin = less[:, :, None] + more[:, None, :]
     count = on.sum(axis=1)[:, None, None] - dropped + added
     margin[(count < limits[0]) | (count > limits[1])] = -np.inf
-    margin[:, 0, 0] = -np.inf  # the ground truth
-    loss = np.broadcast_to(weight * (dropped + added), margin.shape)
-    size = (k + 1) ** 2
-    ptr = np.arange(n + 1) * size
 
-    def decode(places: IntArray) -> FloatArray:
-        numbers = np.divmod(np.where(places < 0, 0, places - ptr[:-1]), k + 1)
-        wrong = np.zeros(gains.shape, dtype=bool)
-        for order, number in zip(orders, numbers, strict=True):
-            chosen = np.zeros(gains.shape, dtype=bool)
-            np.put_along_axis(chosen, order, np.arange(k) < number[:, None], axis=1)
-            wrong |= chosen
-        return np.where(wrong, 1.0 - truth, truth)
+    def decode(place: IntArray) -> FloatArray:
+        numbers = np.divmod(place, k + 1)
+        return np.where(_chosen(drop, numbers[0]) | _chosen(add, numbers[1]), 1.0 - truth, truth)
 
-    return Fronts(ptr, margin.ravel(), loss.ravel(), decode)
+    return margin, dropped + added, decode
 
 
-def list_products(
-    scores: FloatArray, coef: FloatArray, const: FloatArray, truth: FloatArray, n_jobs: int = 1
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The 0/1 rows with the largest ``(1 + margin) * loss`` for any linear loss, by listing them all."""
-    nothing = np.empty(0, dtype=np.intp)
-    graph = PairwiseGraph(scores.shape[1], nothing, nothing)
-    own = np.einsum("ij,ij->i", scores, truth)
-    Y, h, g = graph.best_product_batch(scores, np.empty(0), 1.0 - own, coef, const, n_jobs)
-    idle = h * g <= 0
-    Y[idle] = truth[idle]
-    return Y, np.where(idle, 0.0, h - 1.0), np.where(idle, 0.0, g)
+def _best_sums(gains: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the order of each row's entries, the largest first, and the sums of the first 0, 1, ... of them."""
+    order = np.argsort(-gains, axis=1)
+    sums = np.zeros((len(gains), gains.shape[1] + 1))
+    np.cumsum(np.take_along_axis(gains, order, axis=1), axis=1, out=sums[:, 1:])
+    return order, sums
+
+
+def _chosen(order: IntArray, number: IntArray) -> npt.NDArray[np.bool_]:
+    """Return which entries are among the first ones of each row's order."""
+    chosen = np.zeros(order.shape, dtype=np.bool_)
+    np.put_along_axis(chosen, order, np.arange(order.shape[1]) < number[:, None], axis=1)
+    return chosen

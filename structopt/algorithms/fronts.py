@@ -88,7 +88,9 @@ class FrontPlan(ABC):
         Decoded labels are points ``z``.
         """
 
-    def best_products(self, H: FloatArray, h_const: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    def best_products(
+        self, H: FloatArray, h_const: FloatArray, n_jobs: int = 1
+    ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         """The label of largest ``(1 + h) g`` of every example, its h and its g; None where fronts are no slower.
 
         Where no product is positive h and g are 0, and the row of labels holds anything.
@@ -115,7 +117,9 @@ class ListedFronts(FrontPlan):
     def _losses_of(self, some: IntArray) -> FloatArray:
         return np.asarray(self._G[some] @ self._labels.T + self._g_const[some, None])
 
-    def best_products(self, H: FloatArray, h_const: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    def best_products(
+        self, H: FloatArray, h_const: FloatArray, n_jobs: int = 1
+    ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         if self._losses is None:
             return None
         places, h, g = _largest_products(H @ self._labels.T, h_const, self._losses)

@@ -33,7 +33,8 @@ class LeafAlgorithm(PathsAlgorithm):
 
     def __init__(self, leaves: Leaves, n: int) -> None:
         size = np.diff(leaves.ptr)
-        self._rows = sp.csr_array((np.ones(len(leaves.column)), leaves.column, leaves.ptr), (len(size), n))
+        #: The 0/1 row of each leaf.
+        self.rows = sp.csr_array((np.ones(len(leaves.column)), leaves.column, leaves.ptr), (len(size), n))
         # Columns of many lists come first: the lists then share long beginnings.
         number = np.bincount(leaves.column, minlength=n)
         order = np.lexsort((leaves.column, -number[leaves.column], np.repeat(np.arange(len(size)), size)))
@@ -51,14 +52,14 @@ class LeafAlgorithm(PathsAlgorithm):
         """Return the best labels for the columns of `gains`, as sparse rows, and their values."""
         check_gains(gains)
         leaves, values = _best_leaves(gains, self._parent, self._column, self._leaf)
-        return self._rows[leaves], values
+        return self.rows[leaves], values
 
     def make_diagram(self) -> Diagram:
         inner = self._leaf < 0
         n_inner = int(inner.sum())
         number = np.where(inner, np.cumsum(inner), n_inner + 1)
         tail = np.where(self._parent < 0, 0, number[self._parent])
-        return arc_diagram(tail, number, self._column, np.zeros(self._rows.shape[1]))
+        return arc_diagram(tail, number, self._column, np.zeros(self.rows.shape[1]))
 
 
 def _beginnings(ptr: IntArray, column: IntArray, n: int) -> tuple[IntArray, IntArray, IntArray]:

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt.algorithms.fronts import MostViolated
+from structopt.algorithms.parts import Maxima
 from structopt.checks import converted, floats
 from structopt.errors import DeclarationError
 from structopt.features import Term
@@ -70,7 +71,7 @@ class Batch:
 
     def __init__(self, model: Model, X: Any) -> None:
         data = DataSet(model, X)
-        self._hold(data, model._batch_codec(data), model.batch_inference(data))
+        self._hold(data, model._batch_codec(data), model._inference(data))
         # Labels are points of few variables, and all features dense.
         points = isinstance(self.codec, PointCodec) and not (self.codec.holds_mixtures or self.codec.is_sparse)
         few = points and model.fixed and model.space().n_variables <= _FEW_VARIABLES
@@ -250,11 +251,9 @@ class Batch:
         """
         some = self._some(examples)
         found = self.inference.maximize(tables, loss, weight, some, n_jobs)
-        native = self.codec.spread([found.labels], some)
-        gaps = None if found.bounds is None or found.bounds is found.values else found.bounds - found.values
-        if gaps is not None:
-            gaps = np.maximum(gaps, 0.0) if gaps.max(initial=0.0) > 0.0 else None
-        best = found.values
+        native = self.codec.spread([piece.labels for piece in found], some)
+        gaps = _gaps(found)
+        best = found[0].values if len(found) == 1 else np.concatenate([piece.values for piece in found])
         if loss is not None:
             consts = loss.const if some is None else loss.const[some]
             factors = weight if np.ndim(weight) == 0 or some is None else np.asarray(weight)[some]
@@ -303,9 +302,7 @@ class Batch:
             place of each to labels in compact form (place -1: the ground truth).
         """
         some = self._some(examples)
-        if between is not None and some is not None:
-            return self.inference.fronts_between(tables, loss, truth.native, some, n_jobs, *between)
-        return self.inference.fronts(tables, loss, truth.native, some, n_jobs)
+        return self.inference.fronts(tables, loss, truth.native, some, n_jobs, between)
 
     def argmax_surrogate(
         self,
@@ -393,6 +390,14 @@ class Batch:
         if self.model.fixed:
             return floats("Z", Z, (self.n, self.model.space().n_variables))
         return [floats(f"Z[{i}]", Z[i], (self.model.space(self.input(i)).n_variables,)) for i in range(self.n)]
+
+
+def _gaps(found: Sequence[Maxima]) -> FloatArray | None:
+    """Return by how much the bounds of labels exceed their values; None if they do not."""
+    if all(piece.bounds is None or piece.bounds is piece.values for piece in found):
+        return None
+    gaps = np.concatenate([(v if b is None else b) - v for _, v, b in found])
+    return np.maximum(gaps, 0.0) if gaps.max(initial=0.0) > 0.0 else None
 
 
 def most_violated(surrogate: Any, front: Any) -> tuple[IntArray, FloatArray, FloatArray]:

@@ -1,7 +1,7 @@
 """`BatchInference`: inference for a whole data set at a time, over score tables.
 
-A family with an algorithm for whole batches (all chains at once, whatever their lengths) gives a `BatchInference` of
-its own. `OracleInference` serves every other model: tables become objective coefficients, and the oracle of the
+`PartInference` serves structures with a `PartSolver`, which takes the tables as they are (all chains at once, whatever
+their lengths). `OracleInference` serves every other model: tables become objective coefficients, and the oracle of the
 label space solves all examples that have the same space at once.
 """
 
@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from structopt._jit import IntArray
 from structopt._jit.choices import LevelChoice
+from structopt._jit.threads import in_threads
 from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
+from structopt.algorithms.parts import Best, Maxima, PartFronts, Parts, PartSolver, with_truth
+from structopt.checks import n_threads
 from structopt.model.codec import RaggedRows
-from structopt.model.loss_batch import LossBatch, Weight
+from structopt.model.loss_batch import LossBatch, Weight, ranges
 from structopt.space.compiled import FloatArray
 
 if TYPE_CHECKING:
@@ -26,17 +30,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchFronts",
     "BatchInference",
-    "Best",
-    "Maxima",
     "OracleInference",
-    "blocks",
-    "rows_or_all",
-    "with_truth",
-    "within",
+    "PartInference",
 ]
 
-# Points of fronts that are held at a time: 32 MB of values; and entries of the tables behind them, 64 MB.
-_FRONT_POINTS = 1 << 22
+# Entries of the tables of fronts that are held at a time: 64 MB.
 _FRONT_ENTRIES = 1 << 23
 #: Work of fronts in batch inferences above which the tables of all examples take longer than a search of their planes,
 #: for labels and for mixtures; they take half of that, because tables are filled once.
@@ -45,37 +43,11 @@ _MOST_LABEL_COST, _MOST_MIXTURE_COST = 16.0, 8.0
 _KEPT_BY_PLANS = 1 << 24
 
 
-class Maxima(NamedTuple):
-    """The best labels of some examples.
-
-    Attributes
-    ----------
-    labels : object
-        In the compact form of the batch's codec.
-    values : ndarray
-        Their scores plus weighted losses, without the losses' constants.
-    bounds : ndarray or None
-        No label has a larger value; None where the labels are proved best.
-    """
-
-    labels: Any
-    values: FloatArray
-    bounds: FloatArray | None = None
-
-
 class BatchFronts(NamedTuple):
     """Exact fronts of some examples (increasing): h is the margin over the ground truth, g the task loss."""
 
     examples: IntArray
     fronts: Fronts
-
-
-class Best(NamedTuple):
-    """The most violated labels of some examples, with their margins and losses (0 where the ground truth is best)."""
-
-    labels: Any
-    margin: FloatArray
-    loss: FloatArray
 
 
 class BatchInference(ABC):
@@ -92,8 +64,8 @@ class BatchInference(ABC):
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
-    ) -> Maxima:
-        """The label of largest ``score + weight * loss`` of some examples (increasing; None: all).
+    ) -> list[Maxima]:
+        """Return the labels of largest ``score + weight * loss`` of some examples (increasing; None: all), in pieces.
 
         Parameters
         ----------
@@ -112,30 +84,21 @@ class BatchInference(ABC):
         return None
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
-    ) -> Iterator[BatchFronts]:
-        """The exact fronts of (margin, loss) of some examples, in blocks that fit into memory.
-
-        The maximum of every surrogate that decreases neither in the margin nor in the loss is one scan over them.
-        `truth` are the ground truths of all examples in compact form.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no fronts.")
-
-    def fronts_between(
         self,
         tables: Sequence[FloatArray],
         loss: LossBatch,
         truth: Any,
-        some: IntArray,
+        some: IntArray | None,
         n_jobs: int,
-        low: FloatArray,
-        high: FloatArray,
+        between: tuple[FloatArray, FloatArray] | None = None,
     ) -> Iterator[BatchFronts]:
-        """`fronts` where only labels with ``low <= loss <= high`` matter, limits for each of some examples.
+        """Yield the exact fronts of (margin, loss) of some examples, in blocks that fit into memory.
 
-        The points may be more, or fewer: where that takes less time, those of other losses are left out.
+        The maximum of every surrogate that decreases neither in the margin nor in the loss is one scan over them.
+        `truth` are the ground truths of all examples in compact form. If limits of the losses of `some` are given in
+        `between`, points of other losses may be missing.
         """
-        return self.fronts(tables, loss, truth, some, n_jobs)
+        raise NotImplementedError(f"{type(self).__name__} has no fronts.")
 
     def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
         """The label of largest ``(1 + margin) * loss`` of every example, where that is cheaper than a front."""
@@ -168,16 +131,16 @@ class OracleInference(BatchInference):
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
-    ) -> Maxima:
+    ) -> list[Maxima]:
         data = self.data
         if not data.model.fixed:
-            return self._by_space(tables, loss, weight, some, n_jobs)
+            return [self._by_space(tables, loss, weight, some, n_jobs)]
         C = rows_or_all(data.costs(tables), some)
         if loss is not None:
             C = loss.added(C, some, weight)
         keys = range(data.n) if some is None else some.tolist()
         found = data.model.oracle()._solve_batch(C, n_jobs, keys=keys)
-        return Maxima(found.Z, found.values, found.bounds)
+        return [Maxima(found.Z, found.values, found.bounds)]
 
     def _by_space(
         self,
@@ -234,7 +197,13 @@ class OracleInference(BatchInference):
         return None if plans is None else sum(len(group) * plan.cost for group, plan in plans) / max(1, self.data.n)
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch,
+        truth: Any,
+        some: IntArray | None,
+        n_jobs: int,
+        between: tuple[FloatArray, FloatArray] | None = None,
     ) -> Iterator[BatchFronts]:
         plans = self._plans(loss)
         assert plans is not None
@@ -256,7 +225,7 @@ class OracleInference(BatchInference):
         if plans is None or len(plans) != 1 or plans[0].plan.cost > _MOST_LABEL_COST:
             return None
         costs, truths = self.data.costs_of_some(plans[0].examples, tables), _stacked(truth, plans[0].examples)
-        found = plans[0].plan.best_products(costs, -np.einsum("ij,ij->i", costs, truths))
+        found = plans[0].plan.best_products(costs, -np.einsum("ij,ij->i", costs, truths), n_jobs)
         if found is None:
             return None
         labels, margin, losses = found
@@ -291,6 +260,159 @@ class OracleInference(BatchInference):
         return MostViolated(labels, *(np.concatenate(arrays)[order] for arrays in list(zip(*parts, strict=True))[1:]))
 
 
+class PartInference(BatchInference):
+    """A structure with a `PartSolver`: examples in pieces that fit into memory, and threads that share them.
+
+    Examples have any number of rows in the first feature term, and one row in each of the others.
+    """
+
+    def __init__(self, data: DataSet, solver: PartSolver) -> None:
+        super().__init__(data)
+        self.solver = solver
+        self._ptr: IntArray = np.asarray(data.starts[0], dtype=np.int64)
+        self._n_rows, self._every = int(self._ptr[-1]), np.arange(data.n)
+        self._most_rows = max(1, solver.most_entries // solver.width)
+        self._planned: tuple[LossBatch, PartFronts | None] | None = None
+
+    def maximize(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
+    ) -> list[Maxima]:
+        jobs = n_threads(n_jobs)
+        pieces = self._pieces(some, jobs)
+        if len(pieces) == 1:
+            return [self.solver.maximize_parts(self._parts(tables, loss, weight, some, jobs))]
+        found: list[Any] = [None] * len(pieces)
+
+        def work(first: int, last: int) -> None:
+            for k in range(first, last):
+                found[k] = self.solver.maximize_parts(self._parts(tables, loss, weight, pieces[k], 1))
+
+        in_threads(work, len(pieces), jobs)
+        return found
+
+    def _pieces(self, some: IntArray | None, n_jobs: int) -> list[Any]:
+        """Return examples in pieces of neighbours whose tables fit into memory, at least one per thread."""
+        most, splits = self._most_rows, n_jobs > 1 and self.solver.splits
+        if self._n_rows <= most and not splits:
+            return [some]
+        count = self.data.n if some is None else len(some)
+        rows = self._n_rows if some is None else count if self._single else int(self._lengths[some].sum())
+        if splits:
+            most = min(most, max(1, -(-rows // n_jobs)))
+        if rows <= most or count <= 1:
+            return [some]
+        chosen = self._every if some is None else some
+        if self._single:
+            # Kernels of trees work on blocks of 64 examples.
+            most = most // 64 * 64 if most > 64 else most
+            return [chosen[k : k + most] for k in range(0, count, most)]
+        return within(chosen, self._lengths[chosen], most)
+
+    @cached_property
+    def _lengths(self) -> IntArray:
+        return np.diff(self._ptr)
+
+    @cached_property
+    def _single(self) -> bool:
+        """Whether every example has one row."""
+        return self._n_rows == self.data.n and bool((self._lengths == 1).all())
+
+    def _parts(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
+    ) -> Parts:
+        rows, ptr = some, self._ptr
+        if some is not None and self._single:
+            ptr = np.arange(len(some) + 1)
+        elif some is not None:
+            rows, ptr = ranges(self._ptr[some], self._ptr[some + 1]), np.append(0, np.cumsum(self._lengths[some]))
+        scores = np.asarray(rows_or_all(tables[0], rows), dtype=np.float64)
+        scores = scores.reshape(-1) if self.solver.flat else scores
+        added = None
+        if loss is not None:
+            # Flat losses of several columns begin elsewhere than the rows.
+            own = None if self.solver.flat and self.data.columns[0] > 1 else rows
+            added = _WeightedLoss(loss, weight, some, own)
+            if not self.solver.adds_loss:
+                scores, added = added.added(scores), None
+        others = [rows_or_all(table, some) for table in tables[1:]]
+        examples = self._every if some is None else some
+        return Parts(scores, ptr, examples, rows, others, added, n_jobs)
+
+    # ---- fronts ----------------------------------------------------------------------------------
+
+    def _plan(self, loss: LossBatch) -> PartFronts | None:
+        """Return the fronts for these losses, which do not depend on the weights."""
+        if self._planned is None or self._planned[0] is not loss:
+            self._planned = (loss, self.solver.front_plan(loss, self._ptr))
+        return self._planned[1]
+
+    def front_cost(self, loss: LossBatch) -> float | None:
+        plan = self._plan(loss)
+        return None if plan is None else plan.cost
+
+    def fronts(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch,
+        truth: Any,
+        some: IntArray | None,
+        n_jobs: int,
+        between: tuple[FloatArray, FloatArray] | None = None,
+    ) -> Iterator[BatchFronts]:
+        plan, jobs = self._plan(loss), n_threads(n_jobs)
+        assert plan is not None
+        chosen, first = self._every if some is None else some, 0
+        for block in within(chosen, plan.entries[chosen]):
+            own = slice(first, first + len(block))
+            limits = None if between is None else (between[0][own], between[1][own])
+            parts = self._parts(tables, None, 1.0, None if len(block) == self.data.n else block, jobs)
+            yield BatchFronts(block, plan.fronts(parts, truth, limits))
+            first += len(block)
+
+    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
+        plan = self._plan(loss)
+        if plan is None:
+            return None
+        return plan.best_products(self._parts(tables, None, 1.0, None, n_threads(n_jobs)), truth)
+
+
+class _WeightedLoss(NamedTuple):
+    """The losses of some examples, times their weights."""
+
+    loss: LossBatch
+    weight: Weight
+    some: IntArray | None
+    rows: IntArray | None
+
+    def added(self, scores: Any, out: FloatArray | None = None) -> FloatArray:
+        """Return scores plus the weighted coefficients."""
+        return self.loss.added(scores, self.some, self.weight, self.rows, out)
+
+    def stored(self) -> tuple[Any, IntArray, FloatArray] | None:
+        """Return the sparse rows that are all coefficients, with their numbers and weights; None for other losses."""
+        losses = self.loss.sparse
+        if losses is None or not self.loss.is_sparse:
+            return None
+        rows = np.arange(losses.shape[0]) if self.rows is None else self.rows
+        return losses, rows, np.full(len(rows), self.loss.factors(self.weight, self.some), dtype=np.float64)
+
+    def outer(self) -> tuple[FloatArray, FloatArray]:
+        """Return two numbers per row whose products are the coefficients."""
+        assert self.loss.outer is not None
+        a, b = (rows_or_all(own, self.rows) for own in self.loss.outer)
+        return self.loss.factors(self.weight, self.some) * a, b
+
+
 class _GroupPlan(NamedTuple):
     """The fronts of all examples of one space."""
 
@@ -305,19 +427,6 @@ def _stacked(rows: Any, some: IntArray) -> FloatArray:
     return np.array([rows[i] for i in some.tolist()])
 
 
-def with_truth(front: Fronts, truth: FloatArray) -> Fronts:
-    """Fronts of points that decode place -1 to the ground truths of their examples."""
-
-    def decode(places: IntArray) -> FloatArray:
-        idle = places < 0
-        points: FloatArray = front.decode(np.where(idle, front.ptr[:-1], places))
-        if idle.any():
-            points[idle] = truth[idle]
-        return points
-
-    return Fronts(front.ptr, front.h, front.g, decode)
-
-
 def within(chosen: IntArray, entries: IntArray, most: int = _FRONT_ENTRIES) -> list[IntArray]:
     """Examples in blocks of neighbours whose tables have at most about `most` entries together."""
     total = np.cumsum(entries)
@@ -325,12 +434,6 @@ def within(chosen: IntArray, entries: IntArray, most: int = _FRONT_ENTRIES) -> l
         return [chosen] if len(chosen) else []
     cuts = np.flatnonzero(np.diff(total // most)) + 1
     return [block for block in np.split(chosen, cuts) if block.size]
-
-
-def blocks(chosen: IntArray, width: int, entries: int = _FRONT_POINTS) -> list[IntArray]:
-    """Examples in blocks, each with at most about `entries` entries of `width` an example."""
-    size = max(1, entries // max(1, width))
-    return [chosen[first : first + size] for first in range(0, len(chosen), size)]
 
 
 def rows_or_all(array: Any, some: IntArray | None) -> Any:

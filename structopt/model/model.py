@@ -17,7 +17,7 @@ from structopt.losses import TaskLoss
 from structopt.model.block_losses import BlockLosses
 from structopt.model.codec import BatchCodec, PointCodec
 from structopt.model.forms import LabelForm, points_of
-from structopt.model.inference import BatchInference, OracleInference
+from structopt.model.inference import BatchInference, OracleInference, PartInference
 from structopt.model.probabilities import Probabilities
 from structopt.oracle import Oracle
 from structopt.recognize import Record
@@ -27,6 +27,7 @@ from structopt.space.feasibility import check_label, rows_in
 
 if TYPE_CHECKING:
     from structopt.algorithms.base import Algorithm
+    from structopt.algorithms.parts import PartSolver
     from structopt.model.batch import Batch
     from structopt.model.data_set import DataSet
 
@@ -652,8 +653,8 @@ class Model(Probabilities):
         """Return the encoder of a data set's labels: points ``z`` unless the family has slots."""
         return PointCodec(data)
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
-        """What finds the best labels of a data set; the oracle unless the family has an algorithm for batches.
+    def _part_solver(self, data: DataSet) -> PartSolver | None:
+        """Return what solves a data set from the scores of its parts if a subclass has one; by default the oracle does.
 
         Parameters
         ----------
@@ -662,9 +663,14 @@ class Model(Probabilities):
 
         Returns
         -------
-        BatchInference
+        PartSolver or None
         """
-        return OracleInference(data)
+        return None
+
+    def _inference(self, data: DataSet) -> BatchInference:
+        """Return the inference for a data set."""
+        solver = self._part_solver(data) if self._solves_itself else None
+        return OracleInference(data) if solver is None else PartInference(data, solver)
 
     def batch(self, X: Any) -> Batch:
         """A data set prepared once, so that scoring and gradients are one matrix product each.

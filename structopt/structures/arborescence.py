@@ -11,22 +11,21 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray, kernel
-from structopt._jit.threads import in_threads
 from structopt.algorithms import arborescence as kernels
+from structopt.algorithms.arborescence import TreeParts
 from structopt.algorithms.base import Algorithm, Optimum, RowAlgorithm, Solutions
 from structopt.algorithms.cuts import rooted_cuts_below
+from structopt.algorithms.parts import PartSolver
 from structopt.algorithms.question import Question, per_question
 from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, Term, check_data_set
 from structopt.losses import TaskLoss
 from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchInference
 from structopt.model.slots import SlotMap, SlotModel, stacked_numbers
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.space.expressions import Expression
-from structopt.structures.choices import ChoiceInference
 
 __all__ = ["Arborescence", "DirectedCuts", "WrongHeads"]
 
@@ -311,9 +310,9 @@ class Arborescence(SlotModel):
     def _task_of(self, size: int) -> TaskLoss:
         return self._loss["arc"] if isinstance(self._loss, dict) else cast("TaskLoss", self._loss)
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
+    def _part_solver(self, data: DataSet) -> PartSolver:
         # Chu-Liu/Edmonds or Eisner for all sentences.
-        return HeadInference(data) if self._solves_itself else super().batch_inference(data)
+        return TreeParts(cast("IntArray", data.sizes), data.columns[0], self.single_root, self.projective)
 
     def __repr__(self) -> str:
         flags = [name for name in ("single_root", "projective", "intercept") if getattr(self, name)]
@@ -356,27 +355,6 @@ class TreeAlgorithm(RowAlgorithm):
             return Solutions.stacked([], c.size)
         found, values = kernels.k_best(scores, k, *self.rules)
         return Solutions(np.array([self._point(heads) for heads in found]).reshape(-1, c.size), values, values)
-
-
-class HeadInference(ChoiceInference):
-    """Best trees of sentences of any lengths in one call."""
-
-    def solve(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
-        sizes, width = cast("IntArray", self.data.sizes)[chosen], self.data.columns[0]
-        parts, slots = (np.concatenate([[0], np.cumsum(count)]) for count in (sizes * sizes * width, sizes - 1))
-        heads, values = np.empty(slots[-1], dtype=np.int64), np.empty(len(chosen))
-
-        def work(first: int, last: int) -> None:
-            own = scores[parts[first] : parts[last]]
-            heads[slots[first] : slots[last]], values[first:last] = self.best(own, sizes[first:last])
-
-        in_threads(work, len(chosen), n_jobs)
-        return heads, values
-
-    def best(self, scores: FloatArray, sizes: IntArray) -> tuple[IntArray, FloatArray]:
-        """The best trees of sentences of these numbers of nodes, for the scores of their arcs one after the other."""
-        model = cast("Arborescence", self.data.model)
-        return kernels.arborescence_batch(scores, sizes, model.single_root, model.projective)
 
 
 # ---- inputs --------------------------------------------------------------------------------------

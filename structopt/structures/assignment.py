@@ -11,19 +11,18 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray, kernel
-from structopt.algorithms.assignment import best_columns, complete_matching, matrix_of
+from structopt.algorithms.assignment import AssignmentParts, best_columns, complete_matching, matrix_of
+from structopt.algorithms.parts import PartSolver
 from structopt.checks import checked, floats, numeric, reshaped, shown
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, check_data_set
 from structopt.losses import TaskLoss
 from structopt.model.block_losses import BlockLosses
 from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchInference
 from structopt.model.slots import SlotMap, SlotModel, stacked_numbers
 from structopt.recognize import Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.structures.choices import ChoiceInference
 
 __all__ = ["Assignment", "RowLoss"]
 
@@ -317,55 +316,15 @@ class Assignment(SlotModel):
     def _slots_at(self, Z: Iterable[Any], sizes: Sequence[tuple[int, int]]) -> IntArray:
         return np.concatenate([self.decode(np.asarray(z), size) for z, size in zip(Z, sizes, strict=True)])
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
+    def _part_solver(self, data: DataSet) -> PartSolver:
         # Shortest augmenting paths, shape by shape.
-        return MatchingInference(data) if self._solves_itself else super().batch_inference(data)
+        return AssignmentParts(cast("IntArray", data.sizes), self.unmatched)
 
     def __repr__(self) -> str:
         parts = [] if self.n is None else [f"n={self.n}"]
         parts += [f"{name}=True" for name in ("unmatched", "normalize", "intercept") if getattr(self, name)]
         parts += [f"loss={self._kind!r}"] if self._kind != "hamming" else []
         return f"Assignment({', '.join(parts)})"
-
-
-class MatchingInference(ChoiceInference):
-    """Best matchings of all inputs of a shape in one call; column prices of square ones are kept from call to call."""
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self._shapes = cast("IntArray", data.sizes)
-        self._unmatched = cast("Assignment", data.model).unmatched
-        self._prices: FloatArray | None = None  # of all examples, one after the other
-
-    def solve(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
-        shapes = self._shapes[chosen]
-        if len(shapes) and (shapes == shapes[:1]).all():
-            rows, columns = shapes[0].tolist()
-            found, values = self._solve_alike(scores.reshape(-1, rows, columns), chosen, n_jobs)
-            return found.reshape(-1), values
-        parts, slots = (np.concatenate([[0], np.cumsum(count)]) for count in (shapes.prod(axis=1), shapes[:, 0]))
-        choices, values = np.empty(slots[-1], dtype=np.int64), np.empty(len(chosen))
-        kinds, kind = np.unique(shapes, axis=0, return_inverse=True)
-        for g, (rows, columns) in enumerate(kinds.tolist()):
-            group = np.flatnonzero(kind.ravel() == g)
-            stacked = scores[parts[group][:, None] + np.arange(rows * columns)].reshape(-1, rows, columns)
-            found, values[group] = self._solve_alike(stacked, chosen[group], n_jobs)
-            choices[slots[group][:, None] + np.arange(rows)] = found
-        return choices, values
-
-    def _solve_alike(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
-        """The columns of each row, for examples of one shape."""
-        rows, columns = scores.shape[1:]
-        if rows != columns or self._unmatched:
-            return best_columns(scores, self._unmatched, None, n_jobs)
-        ends = np.cumsum(self._shapes[:, 1])
-        if self._prices is None:
-            self._prices = np.zeros(ends[-1])
-        kept = (ends[chosen] - columns)[:, None] + np.arange(columns)
-        prices = self._prices[kept]
-        found, values = best_columns(scores, False, prices, n_jobs)
-        self._prices[kept] = prices
-        return found, values
 
 
 @kernel

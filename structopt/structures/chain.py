@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray, kernel
-from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm
-from structopt.algorithms.chain import by_loss
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.chain.algorithm import GroupForestAlgorithm
+from structopt.algorithms.chain.parts import ChainParts
 from structopt.algorithms.embedding import Embedding
-from structopt.algorithms.fronts import Fronts
-from structopt.checks import checked, floats, n_threads
+from structopt.algorithms.parts import PartSolver
+from structopt.checks import checked, floats
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term, Tied, checked_rows
 from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchFronts, BatchInference, Maxima, rows_or_all, within
-from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight, counts_of
+from structopt.model.loss_batch import Counts, Entries, LossBatch, counts_of
 from structopt.model.slots import CHOICE, FIRST, STEP, SlotMap, Slots, stacked_numbers
 from structopt.recognize import Dependent, GroupForest, Structure
 from structopt.space import LabelSpace
@@ -35,10 +33,9 @@ from structopt.structures.sequences import (
     n_positions,
     position_loss,
     position_losses,
-    rows_of,
 )
 
-__all__ = ["Chain", "ChainInference", "bio_rules"]
+__all__ = ["Chain", "bio_rules"]
 
 
 class Chain(SequenceModel):
@@ -266,129 +263,12 @@ class Chain(SequenceModel):
         weights = np.concatenate([np.asarray(self._task.counted(T * S)) for T in codec.map.sizes]).reshape(-1, S)
         return counts_of(np.eye(S)[truth], weights, codec.slots)
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
-        # Viterbi for all sequences at once; its loss-indexed form where the loss counts in units.
-        return ChainInference(data) if self._solves_itself else super().batch_inference(data)
+    def _part_solver(self, data: DataSet) -> PartSolver:
+        # Viterbi for all sequences at once; its loss-indexed form if the loss counts in units.
+        return ChainParts(self.n_states, self.forbid)
 
     def __repr__(self) -> str:
         return f"<Chain of {self._told()}; loss {self._task}>"
-
-
-class ChainInference(BatchInference):
-    """Viterbi's recursion over stacked positions: chains of any lengths in one call."""
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self.model = cast("Chain", data.model)
-        self._ptr: IntArray = np.asarray(data.starts[0], dtype=np.int64)
-        self._units: tuple[LossBatch, by_loss.LossUnits | None] | None = None
-
-    def _scores(self, tables: Sequence[FloatArray], example: int) -> tuple[FloatArray, FloatArray]:
-        """Scores of transitions and first states; tied weights are the same for all examples, any one's row will do."""
-        first = tables[2][example] if self.model.initial_weights else None
-        return self.model.forbid(np.asarray(tables[1][example]), first)
-
-    def maximize(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> Maxima:
-        jobs = n_threads(n_jobs)
-        if some is not None and not some.size:
-            return Maxima(np.empty(0, dtype=np.int64), np.empty(0))
-        rows, ptr = (None, self._ptr) if some is None else rows_of(self._ptr, some)
-        U = np.asarray(rows_or_all(tables[0], rows), dtype=np.float64)
-        if loss is not None:
-            U = loss.added(U, some, weight, rows)
-        steps, first = self._scores(tables, 0 if some is None else int(some[0]))
-        y, values = np.empty(len(U), dtype=np.int64), np.empty(len(ptr) - 1)
-
-        def work(a: int, b: int) -> None:
-            own = slice(ptr[a], ptr[b])
-            y[own], values[a:b] = chain.viterbi_batch(U[own], ptr[a : b + 1] - ptr[a], steps, first)
-
-        in_threads(work, len(values), jobs)
-        return Maxima(y, values)
-
-    # ---- fronts ----------------------------------------------------------------------------------
-
-    def _loss_units(self, loss: LossBatch) -> by_loss.LossUnits | None:
-        if self._units is None or self._units[0] is not loss:
-            self._units = (loss, by_loss.loss_units(loss.coef, self._ptr))
-        return self._units[1]
-
-    def front_cost(self, loss: LossBatch) -> float | None:
-        units = self._loss_units(loss)
-        return None if units is None else float(units.levels.mean())
-
-    def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
-    ) -> Iterator[BatchFronts]:
-        units = self._loss_units(loss)
-        assert units is not None
-        return self._fronts(tables, loss, truth, some, n_jobs, units, np.zeros_like(units.levels), units.levels)
-
-    def fronts_between(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch,
-        truth: Any,
-        some: IntArray,
-        n_jobs: int,
-        low: FloatArray,
-        high: FloatArray,
-    ) -> Iterator[BatchFronts]:
-        units = self._loss_units(loss)
-        assert units is not None
-        lowest, levels = np.zeros_like(units.levels), units.levels.copy()
-        base, unit, last = loss.const[some] + units.base[some], units.unit[some], units.levels[some] - 1
-        lowest[some] = np.ceil(np.clip((low - base) / unit - 1e-6, 0, last))
-        levels[some] = np.floor(np.clip((high - base) / unit + 1e-6, 0, last)) + 1
-        return self._fronts(tables, loss, truth, some, n_jobs, units, np.minimum(lowest, levels - 1), levels)
-
-    def _fronts(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch,
-        truth: Any,
-        some: IntArray | None,
-        n_jobs: int,
-        units: by_loss.LossUnits,
-        lowest: IntArray,
-        levels: IntArray,
-    ) -> Iterator[BatchFronts]:
-        """The points of ``lowest`` to ``levels - 1`` units of loss, limits for each example of the data set."""
-        jobs = n_threads(n_jobs)
-        U = np.asarray(tables[0], dtype=np.float64)
-        steps, first = self._scores(tables, 0)
-        chosen = np.arange(self.data.n) if some is None else some
-        entries = by_loss.front_entries(np.diff(self._ptr), levels, self.model.n_states)
-        for block in within(chosen, entries[chosen]):
-            rows, ptr = rows_of(self._ptr, block)
-            own = by_loss.sequence_scores(U[rows], ptr, steps, first, truth[rows])
-            found = by_loss.loss_front_batch(
-                U[rows], ptr, steps, units.rows[rows], levels[block], first, jobs, lowest[block]
-            )
-            level = np.arange(len(found.values)) - np.repeat(found.ptr[:-1], np.diff(found.ptr))
-            width = np.diff(found.ptr)
-            h = found.values - np.repeat(own, width)
-            base = loss.const[block] + units.base[block]
-            g = np.repeat(base, width) + np.repeat(units.unit[block], width) * level
-
-            def decode(
-                places: IntArray,
-                found: by_loss.LossFronts = found,
-                rows: IntArray = rows,
-                ptr: IntArray = ptr,
-            ) -> IntArray:
-                idle = places < 0
-                y = found.decode(np.where(idle, 0, places - found.ptr[:-1]))
-                return np.where(np.repeat(idle, np.diff(ptr)), truth[rows], y)
-
-            yield BatchFronts(block, Fronts(found.ptr, h, g, decode))
 
 
 @kernel

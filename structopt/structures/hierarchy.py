@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._jit import IntArray
-from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm
 from structopt.algorithms.closure import ClosureAlgorithm
-from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.algorithms.leaf_sets.algorithm import LeafSetAlgorithm
 from structopt.algorithms.leaves import LeafAlgorithm
+from structopt.algorithms.nodes import NodeParts
+from structopt.algorithms.parts import PartSolver
 from structopt.algorithms.registry import algorithm_of
 from structopt.algorithms.tree import TreeAlgorithm
 from structopt.checks import checked, floats
@@ -29,21 +27,12 @@ from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
 from structopt.model import Model
 from structopt.model.codec import BatchCodec, PointCodec
 from structopt.model.data_set import DataSet
-from structopt.model.inference import (
-    BatchFronts,
-    BatchInference,
-    Maxima,
-    OracleInference,
-    with_truth,
-    within,
-)
-from structopt.model.loss_batch import LossBatch, Weight
 from structopt.recognize import Closure, LeafSets, Leaves, Record, Tree
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.node_labels import LabelCodec
 
-__all__ = ["HierarchicalLabels", "NodeInference"]
+__all__ = ["HierarchicalLabels"]
 
 Kind = Literal["leaf", "leaves", "closure"]
 _KINDS = ("leaf", "leaves", "closure")
@@ -52,15 +41,8 @@ _KINDS = ("leaf", "leaves", "closure")
 # DAGs: 3 to 5 times where an eighth of the leaves has two parents, up to 1.4 times where most have).
 _LEAF_SET_NODES = 40
 
-# Gains of this many entries are made at a time: 16 MB, which a core's cache and the memory bus take well.
-_CHUNK_ENTRIES = 1 << 21
-
-# Losses of sets of nodes are made for fronts if they have no more entries.
-_FRONT_ENTRIES = 1 << 23
 # Rows over so few nodes are kept dense, if they have no more entries together: 8 MB.
 _DENSE_NODES, _DENSE_ENTRIES = 64, 1 << 20
-# Errors below are those of the ground truth, up to rounding.
-_NO_ERROR = 1e-12
 
 
 class HierarchicalLabels(Model):
@@ -215,14 +197,17 @@ class HierarchicalLabels(Model):
         # Rows over the nodes, sparse unless they are short and few.
         return PointCodec(data, self.codec, sparse=not self._dense_rows(data.n))
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
+    def _part_solver(self, data: DataSet) -> PartSolver | None:
         # This kind's own algorithm over many examples at a time, or the oracle.
-        return OracleInference(data) if self._dense_rows(data.n) else NodeInference(data)
+        algorithm = None if self._dense_rows(data.n) else self.algorithm()
+        return None if algorithm is None else NodeParts(algorithm, len(self.hierarchy), self.factor)
 
     def _dense_rows(self, n: int) -> bool:
-        """Whether dense rows of `n` labels take less time than sparse ones: sets of nodes of small trees."""
+        """Whether `n` labels are dense rows: sets of nodes of small trees, and all labels that a solver finds."""
+        if not self._solves_itself or self.algorithm() is None:
+            return True
         nodes = len(self.hierarchy)
-        if self.kind == "leaf" or not self.hierarchy.is_tree or not self._solves_itself:
+        if self.kind == "leaf" or not self.hierarchy.is_tree:
             return False
         return nodes <= _DENSE_NODES and n * nodes <= _DENSE_ENTRIES
 
@@ -231,138 +216,6 @@ class HierarchicalLabels(Model):
         parts += [] if self.complete else ["complete=False"]
         parts += ["intercept=True"] if self.intercept else []
         return f"HierarchicalLabels({', '.join([repr(self.hierarchy), f'kind={self.kind!r}', *parts])})"
-
-
-class NodeInference(BatchInference):
-    """The algorithm of the kind of label; gains in (nodes, examples) layout, a block of examples at a time."""
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self.model = model = cast("HierarchicalLabels", data.model)
-        self._fast = model.algorithm() if model._solves_itself else None
-        self._planned: tuple[LossBatch, FrontPlan | None] | None = None
-
-    def maximize(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> Maxima:
-        chosen = np.arange(self.data.n) if some is None else some
-        parts = node_blocks(chosen, len(self.model.hierarchy))
-        found: list[tuple[sp.csr_array, FloatArray, FloatArray]] = [
-            (sp.csr_array((0, 0)), np.empty(0), np.empty(0))
-        ] * len(parts)
-        jobs = n_jobs if n_jobs > 0 else os.cpu_count() or 1
-
-        def work(first: int, last: int) -> None:
-            for k in range(first, last):
-                gains = self._gains(tables[0], parts[k], loss, weight)
-                found[k] = self._solve(gains, parts[k], jobs)
-
-        # A solver's own batch uses the threads itself.
-        in_threads(work, len(parts), jobs if self._fast is not None else 1)
-        if not parts:
-            return Maxima(sp.csr_array((0, len(self.model.hierarchy))), np.empty(0))
-        values, bounds = (np.concatenate([part[k] for part in found]) for k in (1, 2))
-        return Maxima(_stacked([rows for rows, _, _ in found]), values, bounds)
-
-    def _gains(self, table: FloatArray, part: IntArray, loss: LossBatch | None, weight: Weight) -> FloatArray:
-        rows = np.asarray(table[part], dtype=np.float64)
-        if self.model.factor is not None:
-            rows *= self.model.factor
-        if loss is not None:
-            loss.added(rows, part, weight, out=rows)
-        return np.ascontiguousarray(rows.T)
-
-    def _solve(self, gains: FloatArray, part: IntArray, jobs: int) -> tuple[sp.csr_array, FloatArray, FloatArray]:
-        if isinstance(self._fast, LeafSetAlgorithm):
-            return self._fast.columns_and_bounds(gains)
-        if self._fast is not None:
-            rows, values = self._fast.maximize_columns(gains, part.tolist())
-            return rows, values, values
-        found = self.model.oracle()._solve_batch(np.ascontiguousarray(gains.T), jobs, keys=part.tolist())
-        Z = np.where(np.abs(found.Z) < 1e-9, 0.0, found.Z)
-        return sp.csr_array(Z), found.values, found.bounds
-
-    # ---- fronts ----------------------------------------------------------------------------------
-
-    def _plan(self, loss: LossBatch) -> FrontPlan | None:
-        """What makes the fronts of sets of nodes on trees; kept, since losses do not depend on the weights."""
-        if self._planned is None or self._planned[0] is not loss:
-            plan = None
-            few = self.data.n * len(self.model.hierarchy) <= _FRONT_ENTRIES
-            if few and isinstance(self._fast, TreeAlgorithm | ClosureAlgorithm):
-                plan = self._fast.front_plan(loss.coef, loss.const)
-            self._planned = (loss, plan)
-        return self._planned[1]
-
-    def front_cost(self, loss: LossBatch) -> float | None:
-        if isinstance(self._fast, LeafAlgorithm):
-            return 3.0
-        plan = self._plan(loss)
-        return None if plan is None else plan.cost
-
-    def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
-    ) -> Iterator[BatchFronts]:
-        chosen = np.arange(self.data.n) if some is None else some
-        if isinstance(self._fast, LeafAlgorithm):
-            yield from self._leaf_fronts(tables, loss, truth, chosen)
-            return
-        plan = self._plan(loss)
-        assert plan is not None
-        for block in within(chosen, plan.entries[chosen]):
-            gains = np.ascontiguousarray(self._gains(tables[0], block, None, 1.0).T)
-            truths = truth[block].toarray()
-            own = np.einsum("ij,ij->i", gains, truths)
-            front = with_truth(plan.fronts(gains, -own, block, n_jobs), truths)
-
-            def decode(places: IntArray, front: Fronts = front) -> sp.csr_array:
-                return sp.csr_array(front.decode(places))
-
-            yield BatchFronts(block, Fronts(front.ptr, front.h, front.g, decode))
-
-    def _leaf_fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: sp.csr_array, chosen: IntArray
-    ) -> Iterator[BatchFronts]:
-        """All leaves, of single-leaf labels."""
-        paths = self.model.hierarchy.closure
-        for block in node_blocks(chosen, len(self.model.hierarchy)):
-            gains = self._gains(tables[0], block, None, 1.0)
-            truths = truth[block]
-            margin = (paths @ gains).T - np.asarray(truths.multiply(gains.T).sum(axis=1)).reshape(-1, 1)
-            error = loss.products(paths, block) + loss.const[block][:, None]
-            error[error <= _NO_ERROR] = 0.0  # the ground truth, and leaves that no weight distinguishes from it
-            ptr = np.arange(len(block) + 1) * paths.shape[0]
-
-            def decode(places: IntArray, ptr: IntArray = ptr, truths: sp.csr_array = truths) -> sp.csr_array:
-                idle = places < 0
-                rows = paths[np.where(idle, 0, places - ptr[:-1])]
-                return _rows_from(truths, rows, idle) if idle.any() else rows
-
-            yield BatchFronts(block, Fronts(ptr, np.ascontiguousarray(margin).ravel(), error.ravel(), decode))
-
-
-def node_blocks(examples: IntArray, n_nodes: int) -> list[IntArray]:
-    """Examples in blocks, of which a (nodes, examples) table has a reasonable size."""
-    width = max(1, min(4096, _CHUNK_ENTRIES // n_nodes))
-    # The tree kernels work on blocks of 64 examples.
-    width = width // 64 * 64 if width > 64 else width
-    return [examples[k : k + width] for k in range(0, examples.size, width)]
-
-
-def _stacked(parts: Sequence[sp.csr_array]) -> sp.csr_array:
-    return parts[0] if len(parts) == 1 else sp.csr_array(sp.vstack(parts, format="csr"))
-
-
-def _rows_from(first: sp.csr_array, second: sp.csr_array, which: npt.NDArray[np.bool_]) -> sp.csr_array:
-    """Rows of `first` where `which`, of `second` elsewhere."""
-    both = sp.csr_array(sp.vstack([first, second], format="csr"))
-    n = len(which)
-    return both[np.where(which, np.arange(n), n + np.arange(n))]
 
 
 def _check_loss(loss: TaskLoss, hierarchy: Hierarchy, kind: str) -> None:

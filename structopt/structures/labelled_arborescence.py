@@ -9,19 +9,18 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from structopt._jit import IntArray, kernel
+from structopt._jit import IntArray
 from structopt.algorithms import arborescence as kernels
+from structopt.algorithms.arborescence import best_arcs
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.checks import checked, floats, hashable, number, shown, walkable, whole
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term
 from structopt.losses import TaskLoss
-from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchInference
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.space.expressions import Expression
-from structopt.structures.arborescence import Arborescence, HeadInference, TreeAlgorithm
+from structopt.structures.arborescence import Arborescence, TreeAlgorithm
 
 __all__ = ["LabelledArborescence", "WrongArcs"]
 
@@ -232,10 +231,6 @@ class LabelledArborescence(Arborescence):
     def _slots_at(self, Z: Iterable[Any], sizes: Sequence[int]) -> IntArray:
         return np.concatenate([self._codes_at(np.asarray(z), size + 1) for z, size in zip(Z, sizes, strict=True)])
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
-        # The best relation of every arc, then the best trees of all sentences.
-        return LabelledHeadInference(data) if self._solves_itself else super().batch_inference(data)
-
     def __repr__(self) -> str:
         options = super().__repr__()[len("Arborescence(") : -1]
         given = self.labels if isinstance(self.labels, int) else f"[{', '.join(map(repr, self.labels[:5]))}"
@@ -291,40 +286,6 @@ def _k_best_sums(scores: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
         before, column = np.divmod(kept, len(row))
         values, columns = sums[kept], np.column_stack([columns[before], column])
     return values, columns
-
-
-class LabelledHeadInference(HeadInference):
-    """Best labelled trees of sentences of any lengths in one call."""
-
-    def best(self, scores: FloatArray, sizes: IntArray) -> tuple[IntArray, FloatArray]:
-        model = cast("LabelledArborescence", self.data.model)
-        return best_arcs(scores, sizes, model.n_labels, model.single_root, model.projective)
-
-
-def best_arcs(
-    scores: FloatArray, sizes: IntArray, n_labels: int, single_root: bool, projective: bool
-) -> tuple[IntArray, FloatArray]:
-    """Return heads, relations and values of the best labelled trees of sentences with these numbers of nodes."""
-    table = np.ascontiguousarray(scores, dtype=np.float64).reshape(-1, n_labels)
-    top, relation = np.empty(len(table)), np.empty(len(table), dtype=np.int64)
-    _best_labels(table, top, relation)
-    heads, values = kernels.arborescence_batch(top, sizes, single_root, projective)
-    tokens = sizes - 1
-    first = np.cumsum(tokens) - tokens
-    token = np.arange(len(heads)) - np.repeat(first, tokens) + 1
-    rows = np.repeat(np.cumsum(sizes * sizes) - sizes * sizes, tokens) + heads * np.repeat(sizes, tokens) + token
-    return heads * n_labels + relation[rows], values
-
-
-@kernel
-def _best_labels(table: FloatArray, top: FloatArray, relation: IntArray) -> None:
-    """The best relation of every arc and its score, the first on ties."""
-    for r in range(table.shape[0]):
-        best, at = table[r, 0], 0
-        for k in range(1, table.shape[1]):
-            if table[r, k] > best:
-                best, at = table[r, k], k
-        top[r], relation[r] = best, at
 
 
 def _codes(arcs: FloatArray) -> IntArray:

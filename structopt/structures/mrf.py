@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -11,13 +11,13 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt.algorithms.base import Algorithm
-from structopt.algorithms.counting import LISTED
-from structopt.algorithms.fronts import Fronts
-from structopt.algorithms.maxflow import FlowState
+from structopt.algorithms.box import BoxAlgorithm
 from structopt.algorithms.pairwise.algorithm import PairwiseAlgorithm
 from structopt.algorithms.pairwise.cycles import triangles, violated_cycles
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.algorithms.pairwise.halves import HalfLabels
+from structopt.algorithms.pairwise.parts import PairwiseParts
+from structopt.algorithms.parts import PartSolver, SpaceParts
 from structopt.checks import checked, choice, floats, integers
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Tied, n_examples
@@ -25,22 +25,12 @@ from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
 from structopt.model.codec import BatchCodec, PointCodec, csr_table, part_table
 from structopt.model.data_set import DataSet
-from structopt.model.inference import (
-    BatchFronts,
-    BatchInference,
-    Best,
-    Maxima,
-    rows_or_all,
-)
-from structopt.model.loss_batch import LossBatch, Weight
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.structures.multilabel import SetInference, binary_rows
+from structopt.structures.multilabel import binary_rows
 
 __all__ = ["Cycles", "PairwiseMRF"]
 
-# Flows kept from call to call, one per example: at most this many bytes.
-_FLOW_LIMIT = 1 << 29
 # From so many labels and pairs on a label is kept without its pairs.
 _MANY_VARIABLES = 1000
 # A cycle inequality that is violated by less is not returned.
@@ -195,11 +185,6 @@ class PairwiseMRF(Model):
         features = {"y": Linear(intercept=intercept), "pair": Tied()}
         super().__init__(space, features, loss or Hamming(), solver=solver, integral=integral)
 
-    def _products(self, y: FloatArray) -> FloatArray:
-        found: FloatArray = y.take(self.graph.i, axis=-1)
-        found *= y.take(self.graph.j, axis=-1)
-        return found
-
     @property
     def tightened(self) -> bool:
         """Whether the space has cycle inequalities; that of a forest has none."""
@@ -215,7 +200,7 @@ class PairwiseMRF(Model):
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The labels and their products."""
         y = binary_rows(floats("A label", label)[None], 1, self.n)[0]
-        return np.concatenate([y, self._products(y)])
+        return np.concatenate([y, self.graph.products(y)])
 
     @property
     def is_relaxed(self) -> bool:
@@ -228,14 +213,10 @@ class PairwiseMRF(Model):
         halves = self.graph.n_edges > 0 and not (self.is_relaxed and self.tightened)
         return halves and self.n + self.graph.n_edges >= _MANY_VARIABLES
 
-    def _halves(self, rows: FloatArray) -> HalfLabels:
-        """0/1 labels without their pairs."""
-        return HalfLabels.of((2.0 * rows).astype(np.int8), np.ones((1, self.graph.n_edges), np.bool_))
-
     def _encode_batch(self, labels: Any) -> FloatArray:
         """The labels and their products, one row an example."""
         rows = binary_rows(labels, n_examples(labels), self.n)
-        return np.hstack([rows, self._products(rows)])
+        return np.hstack([rows, self.graph.products(rows)])
 
     def _batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         if not self._solves_itself:
@@ -243,13 +224,17 @@ class PairwiseMRF(Model):
         # The losses are of the labels only, which stand first.
         return (PairwiseLabels if self._leaves_out_pairs else PointCodec)(data, n_lossy=self.n)
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
+    def _part_solver(self, data: DataSet) -> PartSolver:
         # Roof duality over the relaxation; over 0/1 labels enumeration, or persistency and search.
-        if not self._solves_itself:
-            return super().batch_inference(data)
-        # Labels without pairwise terms need neither.
-        alone = not self.graph.n_edges and not self.is_relaxed
-        return SetInference(data, (0, self.n)) if alone else PairwiseInference(data)
+        if not self.graph.n_edges and not self.is_relaxed:
+            return SpaceParts(BoxAlgorithm(np.zeros(self.n), np.ones(self.n)))
+        ways = self.is_relaxed, self.tightened, self._leaves_out_pairs
+        return PairwiseParts(self.graph, data.n, *ways, self._solve_rest)
+
+    def _solve_rest(self, c: FloatArray, start: FloatArray | None) -> tuple[FloatArray, float, float]:
+        """Return the best point, its value and a bound, for an objective that the graph's own methods leave."""
+        label = self.oracle().maximize(c, start=start)
+        return label.z, label.value, label.bound
 
 
 class MixedHalves(NamedTuple):
@@ -275,7 +260,7 @@ class PairwiseLabels(PointCodec):
 
     def encode(self, Y: Any) -> HalfLabels:
         model = cast("PairwiseMRF", self.data.model)
-        return model._halves(binary_rows(Y, self.n, model.n))
+        return HalfLabels.of_labels(binary_rows(Y, self.n, model.n), model.graph.n_edges)
 
     def decode(self, labels: Any) -> list[Any]:
         together = self.data.model._decode_batch(self._lossy(labels))
@@ -324,100 +309,6 @@ class PairwiseLabels(PointCodec):
             return None
         first, second = (HalfLabels.taken(labels, which) for which in numbers)
         return MixedHalves(first, second, shares) if shares[1].any() else first
-
-
-class PairwiseInference(BatchInference):
-    """Pairwise labels; over the relaxation of few of them the flow of every example is kept from call to call.
-
-    Of many pairs it is not: there most labels are decided without a flow, and from a kept one the rest took as long.
-    """
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self.model = model = cast("PairwiseMRF", data.model)
-        self._has_halves = model._leaves_out_pairs
-        self._flows: FlowState | None = None
-        if model.is_relaxed and not self._has_halves and data.n * 17 * model.graph.n_edges <= _FLOW_LIMIT:
-            self._flows = model.graph.warm_state(data.n)
-
-    def maximize(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> Maxima:
-        unary = np.asarray(rows_or_all(tables[0], some), dtype=np.float64)
-        if loss is not None:
-            unary = loss.added(unary, some, weight)
-        pair = np.asarray(rows_or_all(tables[1], some), dtype=np.float64)
-        return self._relaxed(unary, pair, some, n_jobs) if self.model.is_relaxed else self._exact(unary, pair, n_jobs)
-
-    def _relaxed(self, unary: FloatArray, pair: FloatArray, some: IntArray | None, n_jobs: int) -> Maxima:
-        graph = self.model.graph
-        if self._has_halves:
-            return Maxima(*graph.solve_labels(unary, pair, n_jobs))
-        Z, values = graph.solve_points(unary, pair, state=self._flows, owner=some, n_jobs=n_jobs)
-        if not self.model.tightened:
-            return Maxima(Z, values)
-        bounds = graph.tighten(unary, pair, Z, values, n_jobs)
-        for i in np.flatnonzero(np.isinf(bounds)):
-            label = self.model.oracle().maximize(np.concatenate([unary[i], pair[i]]))
-            Z[i], values[i], bounds[i] = label.z, label.value, label.bound
-        return Maxima(Z, values, bounds)
-
-    def _exact(self, unary: FloatArray, pair: FloatArray, n_jobs: int) -> Maxima:
-        Y, values, proved = self.model.graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
-        if self._has_halves and proved.all():
-            return Maxima(self.model._halves(Y), values)
-        Z = np.hstack([Y, self.model._products(Y)])
-        if proved.all():
-            return Maxima(Z, values)
-        oracle, bounds = self.model.oracle(), values.copy()
-        for i in np.flatnonzero(~proved):
-            label = oracle.maximize(np.concatenate([unary[i], pair[i]]), start=Z[i])
-            Z[i], values[i], bounds[i] = label.z, label.value, label.bound
-        return Maxima(self.model._halves(Z[:, : self.model.n]) if self._has_halves else Z, values, bounds)
-
-    # ---- all labels ------------------------------------------------------------------------------
-
-    @property
-    def _lists(self) -> bool:
-        """Up to 16 labels all 2^n are cheaper than a search (docs/mathematics/oracles#roof-duality)."""
-        return not self.model.is_relaxed and self.model.n <= LISTED and not self._has_halves
-
-    def front_cost(self, loss: LossBatch) -> float | None:
-        return 4.0 if self._lists else None
-
-    def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
-    ) -> Iterator[BatchFronts]:
-        chosen = np.arange(self.data.n) if some is None else some
-        unary, pair = np.asarray(tables[0], dtype=np.float64)[chosen], np.asarray(tables[1], dtype=np.float64)[chosen]
-        own = np.einsum("ij,ij->i", np.hstack([unary, pair]), truth[chosen])
-        ptr, Y, h, g = self.model.graph.front_batch(unary, pair, -own, loss.coef[chosen], loss.const[chosen], n_jobs)
-
-        def decode(places: IntArray) -> FloatArray:
-            found = Y[places]
-            Z = np.hstack([found, self.model._products(found)])
-            Z[places < 0] = truth[chosen[places < 0]]
-            return Z
-
-        yield BatchFronts(chosen, Fronts(ptr, h, g, decode))
-
-    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
-        one_for_all = not tables[1].strides[0] or bool((tables[1] == tables[1][:1]).all())
-        if not self._lists or not one_for_all:
-            return None
-        n = self.model.n
-        unary, pair = np.asarray(tables[0], dtype=np.float64), np.asarray(tables[1][0], dtype=np.float64)
-        margin_const = 1.0 - np.einsum("ij,ij->i", unary, truth[:, :n]) - truth[:, n:] @ pair
-        Y, h, g = self.model.graph.best_product_batch(unary, pair, margin_const, loss.coef, loss.const, n_jobs)
-        idle = h * g <= 0
-        Y[idle] = truth[idle, :n]
-        labels = np.hstack([Y, self.model._products(Y)])
-        return Best(labels, np.where(idle, 0.0, h - 1.0), np.where(idle, 0.0, g))
 
 
 def _pairs(n: int, edges: npt.ArrayLike | None) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

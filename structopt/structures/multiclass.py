@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._jit import IntArray, kernel
-from structopt.algorithms.fronts import Fronts
+from structopt._jit import IntArray
+from structopt.algorithms.classes import ClassParts
+from structopt.algorithms.parts import PartSolver
 from structopt.checks import checked, converted, floats, hashable
 from structopt.errors import DeclarationError, LabelNotInSpace, marked
 from structopt.features import Linear
 from structopt.losses import CostMatrix, TaskLoss, ZeroOne
 from structopt.model.codec import csr_table, labels_given
 from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchFronts, BatchInference, Maxima, blocks, rows_or_all
-from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight, counts_of
+from structopt.model.loss_batch import Counts, Entries, LossBatch, counts_of
 from structopt.model.slots import SlotMap, SlotModel, Slots
 from structopt.recognize import Simplices
 from structopt.space import LabelSpace
@@ -138,86 +138,9 @@ class Multiclass(SlotModel):
         errors, on = (_at(truth, K, value) for value in (-2.0, 0.0))
         return Counts(LossBatch(None, twos, sparse=errors), LossBatch(None, -twos, sparse=on), 1.0)
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
+    def _part_solver(self, data: DataSet) -> PartSolver:
         # The largest score.
-        return ClassInference(data) if self._solves_itself else super().batch_inference(data)
-
-
-class ClassInference(BatchInference):
-    """The largest entry of each row; all K classes are a front."""
-
-    def maximize(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> Maxima:
-        if loss is None:
-            scores = rows_or_all(tables[0], some)
-            best = scores.argmax(axis=1)
-            return Maxima(best, scores[np.arange(len(best)), best])
-        chosen = np.arange(self.data.n) if some is None else some
-        best, values = np.empty(len(chosen), dtype=np.int64), np.empty(len(chosen))
-        if loss.is_sparse:
-            scores, own = np.ascontiguousarray(rows_or_all(tables[0], some)), cast("sp.csr_array", loss.sparse)
-            factors = np.full(len(chosen), loss.factors(weight, some), dtype=np.float64)
-            _best_classes(scores, own.indptr, own.indices, own.data, chosen, factors, best, values)
-            return Maxima(best, values)
-        first = 0
-        for block in blocks(chosen, tables[0].shape[1]):
-            rows, last = np.arange(len(block)), first + len(block)
-            whole = None if len(block) == self.data.n else block
-            sums = loss.added(rows_or_all(tables[0], whole), whole, weight)
-            best[first:last] = sums.argmax(axis=1)
-            values[first:last] = sums[rows, best[first:last]]
-            first = last
-        return Maxima(best, values)
-
-    def front_cost(self, loss: LossBatch) -> float | None:
-        return 1.0
-
-    def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
-    ) -> Iterator[BatchFronts]:
-        scores = np.asarray(tables[0], dtype=np.float64)
-        width = scores.shape[1]
-        for block in blocks(np.arange(self.data.n) if some is None else some, width):
-            own = truth[block]
-            h = scores[block] - scores[block, own][:, None]
-            g = loss.rows(block) + loss.const[block][:, None]
-            g[np.arange(len(block)), own] = 0.0  # exactly
-            ptr = np.arange(len(block) + 1) * width
-
-            def decode(places: IntArray, ptr: IntArray = ptr, own: IntArray = own) -> IntArray:
-                return np.where(places < 0, own, places - ptr[:-1])
-
-            yield BatchFronts(block, Fronts(ptr, h.ravel(), g.ravel(), decode))
-
-
-@kernel
-def _best_classes(
-    scores: Any, indptr: Any, indices: Any, data: Any, rows: Any, factors: Any, best: Any, values: Any
-) -> None:
-    """Write the first largest entry of each row plus a sparse one, and its value.
-
-    Nothing is copied: the scores of a thousand classes take longer to copy than to read.
-    """
-    for i in range(best.size):
-        row, factor, q, end = scores[i], factors[i], indptr[rows[i]], indptr[rows[i] + 1]
-        place, top, t = 0, -np.inf, indices[q] if q < end else -1
-        for k in range(row.size):
-            value = row[k]
-            if k == t:
-                value += factor * data[q]
-                q += 1
-                t = indices[q] if q < end else -1
-            if not value <= top:
-                place, top = k, value
-                if value != value:  # as numpy: NaN is the largest
-                    break
-        best[i], values[i] = place, top
+        return ClassParts(len(self.names))
 
 
 def _one_hot(classes: IntArray, n_classes: int) -> FloatArray:

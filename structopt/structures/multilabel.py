@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from structopt._jit import IntArray
-from structopt.algorithms.cardinality import choose_rows
-from structopt.algorithms.counting import LISTED, count_fronts, equal_weight, list_products
+from structopt.algorithms.parts import PartSolver, SpaceParts
+from structopt.algorithms.registry import algorithm_of
 from structopt.checks import checked, converted
 from structopt.errors import DeclarationError, LabelNotInSpace, marked
 from structopt.features import Linear, n_examples
@@ -18,23 +16,11 @@ from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
 from structopt.model.codec import labels_given, refusal
 from structopt.model.data_set import DataSet
-from structopt.model.inference import (
-    BatchFronts,
-    BatchInference,
-    Best,
-    Maxima,
-    blocks,
-    rows_or_all,
-)
-from structopt.model.loss_batch import LossBatch, Weight
 from structopt.recognize import Box, Cardinality, Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
-__all__ = ["MultiLabel", "SetInference", "binary_rows"]
-
-# Points of the fronts that are made at a time.
-_BLOCK_ENTRIES = 1 << 20
+__all__ = ["MultiLabel", "binary_rows"]
 
 
 class MultiLabel(Model):
@@ -88,6 +74,7 @@ class MultiLabel(Model):
         if self.limits != (0, n):
             each = np.zeros(n, np.int64), np.array([0, n]), np.arange(n)
             record = Cardinality(*each, *(np.array([limit]) for limit in self.limits))
+        self._parts = SpaceParts(algorithm_of(record, n))
         super().__init__(space, {"y": Linear(intercept=intercept)}, loss or Hamming(), record=record, solver=solver)
 
     def _encode_batch(self, labels: Any) -> FloatArray:
@@ -101,74 +88,9 @@ class MultiLabel(Model):
             raise refusal({i: f"{int(counts[i])} {allowed}" for i in wrong.tolist()}, len(rows))
         return rows
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
+    def _part_solver(self, data: DataSet) -> PartSolver:
         # The labels of positive score, or the best ones within the limits.
-        return SetInference(data, self.limits) if self._solves_itself else super().batch_inference(data)
-
-
-class SetInference(BatchInference):
-    """Sets of labels that are scored one by one; points are 0/1 rows.
-
-    Parameters
-    ----------
-    data : DataSet
-    limits : (int, int)
-        Least and most labels that may be on.
-    """
-
-    def __init__(self, data: DataSet, limits: tuple[int, int]) -> None:
-        super().__init__(data)
-        self._n_labels = data.columns[0]
-        low, high = limits
-        self._limits = limits if low > 0 or high < self._n_labels else None
-        self._counts: tuple[LossBatch, float | None] | None = None
-
-    def maximize(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> Maxima:
-        scores = np.asarray(rows_or_all(tables[0], some), dtype=np.float64)
-        if loss is not None:
-            scores = loss.added(scores, some, weight)
-        if self._limits is not None:
-            n, (low, high) = self._n_labels, self._limits
-            group = np.array([0, n]), np.arange(n), np.array([low]), np.array([high])
-            chosen, _, _ = choose_rows(np.ascontiguousarray(scores), *group)
-        else:
-            chosen = scores > 0
-        Z = np.asarray(chosen, dtype=np.float64)
-        return Maxima(Z, np.einsum("ij,ij->i", scores, Z))
-
-    def _equal_weight(self, loss: LossBatch) -> float | None:
-        """The weight of a wrong label where it is the same for all labels and examples."""
-        if self._counts is None or self._counts[0] is not loss:
-            self._counts = (loss, equal_weight(loss.coef, loss.const))
-        return self._counts[1]
-
-    def front_cost(self, loss: LossBatch) -> float | None:
-        return None if self._equal_weight(loss) is None else 1.0
-
-    def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
-    ) -> Iterator[BatchFronts]:
-        weight = self._equal_weight(loss)
-        assert weight is not None
-        scores = np.asarray(tables[0], dtype=np.float64)
-        width = self._n_labels if self._limits is None else (self._n_labels + 1) ** 2
-        for block in blocks(np.arange(self.data.n) if some is None else some, width, _BLOCK_ENTRIES):
-            front = count_fronts(scores[block], truth[block], weight, self._limits)
-            yield BatchFronts(block, front)
-
-    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
-        listed = self._limits is None and self._n_labels <= LISTED and self._equal_weight(loss) is None
-        if not listed:
-            return None
-        scores = np.asarray(tables[0], dtype=np.float64)
-        return Best(*list_products(scores, loss.coef, loss.const, truth, n_jobs))
+        return self._parts
 
 
 @checked

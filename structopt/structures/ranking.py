@@ -8,16 +8,16 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from structopt._jit import IntArray, assign, fail, kernel
-from structopt._jit.threads import in_threads
-from structopt.algorithms.assignment import augment_rows, best_columns, complete_matching
+from structopt._jit import IntArray
+from structopt.algorithms.assignment import best_columns, complete_matching
+from structopt.algorithms.parts import PartSolver
+from structopt.algorithms.ranking import RankingParts
 from structopt.checks import checked, floats, reshaped
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, check_data_set
 from structopt.losses.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchInference, Maxima
-from structopt.model.loss_batch import Entries, LossBatch, Weight, ranges
+from structopt.model.loss_batch import Entries, LossBatch
 from structopt.model.slots import SlotMap, SlotModel, Slots
 from structopt.recognize import Record
 from structopt.space import LabelSpace
@@ -220,68 +220,12 @@ class Ranking(SlotModel):
     def _slot_entries(self, codec: Slots, slots: IntArray) -> Entries:
         return Entries(codec.slots, slots)
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
-        # Without a loss one sort; with it, one assignment per query.
-        return RankingInference(data) if self._solves_itself else super().batch_inference(data)
+    def _part_solver(self, data: DataSet) -> PartSolver:
+        # Without a loss one sort; with a loss one assignment per query.
+        return RankingParts(_position_weights(self.term, cast("IntArray", data.sizes)))
 
     def __repr__(self) -> str:
         return f"Ranking(measure={self.measure!r}, decay={self.decay!r})"
-
-
-class RankingInference(BatchInference):
-    """Without a loss a pass is one sort; with it, one assignment per query, with prices kept from call to call."""
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self._sizes = cast("IntArray", data.sizes)
-        self._c = _position_weights(cast("Ranking", data.model).term, self._sizes)
-        self._prices = np.zeros(len(self._c))
-
-    def maximize(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> Maxima:
-        begin = self.data.starts[0]
-        chosen = np.arange(self.data.n) if some is None else some
-        documents = ranges(begin[chosen], begin[chosen + 1])
-        sizes = self._sizes[chosen]
-        f, c = np.asarray(tables[0][documents, 0], dtype=np.float64), self._c[documents]
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        if loss is None:
-            query = np.repeat(np.arange(len(chosen)), sizes)
-            sorted_rows = np.lexsort((-f, query))
-            scores = np.bincount(query, c * f[sorted_rows], minlength=len(chosen)).astype(np.float64, copy=False)
-            return Maxima(sorted_rows - start[query], scores)
-        assert loss.outer is not None
-        a, b = (own[documents] for own in loss.outer)
-        order, values = self._assign(c, f, loss.factors(weight, some) * a, b, start, documents, n_jobs)
-        return Maxima(order, values)
-
-    def _assign(
-        self,
-        c: FloatArray,
-        f: FloatArray,
-        a: FloatArray,
-        b: FloatArray,
-        start: IntArray,
-        documents: npt.NDArray[np.intp],
-        n_jobs: int,
-    ) -> tuple[IntArray, FloatArray]:
-        order, values = np.empty(len(f), dtype=np.int64), np.empty(len(start) - 1)
-        prices = self._prices[documents]
-
-        def work(first: int, last: int) -> None:
-            status, k = _rank(c, f, a, b, start[first : last + 1], prices, order, values[first:last])
-            if status:
-                fail(status, "a score is NaN or infinite.", "no ranking.", k + first)
-
-        in_threads(work, len(values), n_jobs)
-        self._prices[documents] = prices
-        return order, values
 
 
 def _position_weights(term: ByPosition, sizes: IntArray) -> FloatArray:
@@ -316,29 +260,3 @@ def _program(x: Any) -> LabelSpace:
     space.subject_to(place.sum(axis=1) == 1, name="position")
     space.subject_to(place.sum(axis=0) == 1, name="document")
     return space
-
-
-@kernel
-def _rank(
-    c: FloatArray,
-    f: FloatArray,
-    a: FloatArray,
-    b: FloatArray,
-    start: IntArray,
-    prices: FloatArray,
-    order: IntArray,
-    values: FloatArray,
-) -> tuple[int, int]:
-    """For every query the permutation that maximises ``sum_i c_i f_{pi(i)} - a_i b_{pi(i)}``; prices are kept."""
-    for s in range(start.size - 1):
-        low, n = start[s], start[s + 1] - start[s]
-        scores = np.empty((n, n))
-        for i in range(n):
-            for j in range(n):
-                scores[i, j] = c[low + i] * f[low + j] - a[low + i] * b[low + j]
-        columns, value, status = augment_rows(scores, prices[low : low + n])
-        if status:
-            return status, s
-        assign(order[low : low + n], columns)
-        values[s] = value
-    return 0, -1

@@ -12,17 +12,16 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm
-from structopt.algorithms.segments import viterbi as segments
-from structopt.algorithms.segments.algorithm import SegmentVariables, cover, segment_rows, window_sums
-from structopt.checks import checked, floats, n_threads, whole
+from structopt.algorithms.parts import PartSolver
+from structopt.algorithms.segments.algorithm import SegmentVariables, cover, segment_rows
+from structopt.algorithms.segments.parts import SegmentParts
+from structopt.checks import checked, floats, whole
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, Tied
 from structopt.model.codec import csr_table
 from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchInference, Maxima
-from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight, ranges
+from structopt.model.loss_batch import Counts, Entries, LossBatch, ranges
 from structopt.model.slots import EACH, FIRST, MEAN, SPAN, STEP, SlotMap, Slots
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -34,13 +33,9 @@ from structopt.structures.sequences import (
     n_positions,
     position_loss,
     position_losses,
-    rows_of,
 )
 
 __all__ = ["Segmentation", "SegmentTable", "bio_of_segments", "segments_of_bio"]
-
-# Segment scores of a batch are made piece by piece, each of about this many entries.
-_PIECE = 1 << 21
 
 
 class Segmentation(SequenceModel):
@@ -351,9 +346,12 @@ class Segmentation(SequenceModel):
         on = LossBatch(None, -2.0 * np.diff(codec.slots), codec.slots, np.zeros((1, self.n_states)))
         return Counts(replace(wrong, const=2.0 * wrong.const, shared=2.0 * wrong.shared), on, 1.0)
 
-    def batch_inference(self, data: DataSet) -> BatchInference:
+    def _part_solver(self, data: DataSet) -> PartSolver:
         # The semi-Markov recursion for all sequences.
-        return SegmentInference(data) if self._solves_itself else super().batch_inference(data)
+        by_segment = isinstance(self._task, EntityErrors)
+        return SegmentParts(
+            self.n_states, self.max_length, self.forbid, self.pooling == "mean", self.length_weights, by_segment
+        )
 
     def __repr__(self) -> str:
         return (
@@ -419,67 +417,6 @@ def bio_of_segments(label: Sequence[tuple[int, str]], length: int) -> list[str]:
         first, rest = ("O", "O") if state == "O" else (f"B-{state}", f"I-{state}")
         tags += [first, *[rest] * (end - start - 1)]
     return tags
-
-
-class SegmentInference(BatchInference):
-    """The semi-Markov recursion, in pieces of neighbouring examples whose segment scores fit into memory together."""
-
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self.model = cast("Segmentation", data.model)
-        self._ptr: IntArray = data.starts[0].astype(np.int64)
-
-    def maximize(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> Maxima:
-        chosen = np.arange(self.data.n) if some is None else some
-        pieces = self._pieces(chosen)
-        found: list[Any] = [None] * len(pieces)
-        jobs = n_threads(n_jobs)
-        if not pieces:
-            return Maxima(np.empty(0, dtype=np.int64), np.empty(0))
-
-        def work(first: int, last: int) -> None:
-            for k in range(first, last):
-                found[k] = self._solve(tables, loss, weight, pieces[k])
-
-        in_threads(work, len(pieces), jobs)
-        slots, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return Maxima(slots, values)
-
-    def _pieces(self, chosen: IntArray) -> list[IntArray]:
-        lengths = self._ptr[chosen + 1] - self._ptr[chosen]
-        entries = np.cumsum(lengths) * self.model.max_length * self.model.n_states
-        cuts = np.flatnonzero(np.diff(entries // _PIECE)) + 1
-        return [piece for piece in np.split(chosen, cuts) if piece.size]
-
-    def _solve(
-        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, piece: IntArray
-    ) -> tuple[IntArray, FloatArray]:
-        model, S, L = self.model, self.model.n_states, self.model.max_length
-        at, ptr = rows_of(self._ptr, piece)
-        unary = np.asarray(tables[0][at], dtype=np.float64)
-        mean = model.pooling == "mean"
-        by_segment = isinstance(model._task, EntityErrors)
-        if loss is not None and not by_segment and not mean:
-            unary = loss.added(unary, piece, weight, at)
-        scores = window_sums(unary, L, mean)
-        if loss is not None and not by_segment and mean:
-            scores += window_sums(loss.added(np.zeros(unary.shape), piece, weight, at), L)
-        if loss is not None and by_segment:
-            table = scores.reshape(len(scores), -1)
-            loss.added(table, piece, weight, at, out=table)
-        # Tied weights are the same for all examples; any one's row will do.
-        tied = [np.asarray(table[piece[0]]) for table in tables[1:]]
-        if model.length_weights:
-            scores += tied[-1].reshape(L, S)
-        rules = model.forbid(tied[0], tied[1] if model.initial_weights else None)
-        return segments.viterbi_batch(scores, ptr, *rules)
 
 
 class SegmentTable(Term):

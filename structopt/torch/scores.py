@@ -166,7 +166,7 @@ class ScoredBatch(Batch):
         self._native = native
         if codec is None:
             codec = data.model._batch_codec(data) if native else PointCodec(data)
-        self._hold(data, codec, data.model.batch_inference(data) if native else OracleInference(data))
+        self._hold(data, codec, data.model._inference(data) if native else OracleInference(data))
 
     def renewed(self) -> ScoredBatch:
         """A batch of the same data: what a search keeps for its examples is left behind."""

@@ -151,7 +151,7 @@ def test_what_the_kernel_leaves_open_goes_to_the_solver():
         assert model.oracle().maximize(c).value == pytest.approx(value, abs=1e-7)
         svm_scores = [np.ones((1, n)), np.full((1, n), -2.0)]
         inference = model.batch(x).inference
-        assert inference.maximize(svm_scores, None, 0.0, None, 1).values == pytest.approx([value], abs=1e-7)
+        assert inference.maximize(svm_scores, None, 0.0, None, 1)[0].values == pytest.approx([value], abs=1e-7)
 
 
 def test_forests_have_no_cycles_and_other_words_are_refused():

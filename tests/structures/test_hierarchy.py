@@ -161,7 +161,7 @@ def test_bad_matrices_of_labels():
 @pytest.mark.parametrize("h", [THING, DIAMOND], ids=["tree", "dag"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_laws_of_models_hold_in_chunks(kind, h, sparse, monkeypatch):
-    monkeypatch.setattr("structopt.structures.hierarchy._CHUNK_ENTRIES", 10)
+    monkeypatch.setattr("structopt.algorithms.nodes.NodeParts.most_entries", 10)
     monkeypatch.setattr("structopt.structures.hierarchy._DENSE_NODES", 0 if sparse else 64)
     monkeypatch.setattr("structopt.model.sparse_losses._TABLE_VARIABLES", 0 if sparse else 128)
     rng = np.random.default_rng(7)

@@ -10,8 +10,8 @@ import pytest
 
 import structopt as so
 from structopt.algorithms.segments.algorithm import cover, segment_rows, window_sums
+from structopt.algorithms.segments.parts import SegmentParts
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
-from structopt.structures import segmentation
 from structopt.structures.segmentation import Segmentation
 
 COSTS = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]])
@@ -82,8 +82,8 @@ def test_labels_and_losses_by_definition(model):
 def test_the_laws_of_models_hold_in_many_pieces(rng, monkeypatch):
     model = MODELS["mean"]()
     X, Y = data(model, rng)
-    monkeypatch.setattr(segmentation, "_PIECE", 20)
-    assert len(model.batch(X).inference._pieces(np.arange(6))) > 1
+    monkeypatch.setattr(SegmentParts, "most_entries", 20)
+    assert len(model.batch(X).inference._pieces(np.arange(6), 1)) > 1
     assert so.testing.check_model(model, X, Y, trials=1).ok
 
 

@@ -17,7 +17,7 @@ from structopt.algorithms.warm_starts import WarmStarts
 from structopt.recognize import Pairwise, Record
 from structopt.space.compiled import FloatArray
 
-__all__ = ["PairwiseAlgorithm"]
+__all__ = ["PairwiseAlgorithm", "PairwiseFronts"]
 
 # Models up to this size are enumerated for the whole Pareto front of two criteria (docs/mathematics/oracles).
 _FRONT_LABELS = 16
@@ -60,16 +60,13 @@ class PairwiseAlgorithm(Algorithm):
         values[..., self._label], values[..., self._pair] = y, p
         return values
 
-    def _products(self, y: FloatArray) -> FloatArray:
-        return y[..., self._graph.i] * y[..., self._graph.j]
-
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
         unary, pair = c[self._label], c[self._pair]
         if self._exact:
             y, _, proved = self._graph.solve_exact(unary, pair)
             if not proved:
                 return None
-            p = self._products(y)
+            p = self._graph.products(y)
         elif self._cycles:
             return self.maximize_batch(c[None], keys=None if key is None else [key]).row(0)
         else:
@@ -82,7 +79,7 @@ class PairwiseAlgorithm(Algorithm):
         unary, pair = C[:, self._label], C[:, self._pair]
         if self._exact:
             Y, _, proved = self._graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
-            return Solutions.of_labels(C, self._join(Y, self._products(Y)), proved)
+            return Solutions.of_labels(C, self._join(Y, self._graph.products(Y)), proved)
         Z, values = self._graph.solve_points(unary, pair, state=self._flows.batch(keys), n_jobs=n_jobs)
         bounds = self._graph.tighten(unary, pair, Z, values, n_jobs) if self._cycles else None
         n = len(self._label)
@@ -96,15 +93,15 @@ class PairwiseAlgorithm(Algorithm):
         # `front_batch` without its checks, which take as long as the front of few labels.
         codes, _, _ = front_rows(self._graph.i, self._graph.j, *costs, *losses, 0, 1, np.empty(1, dtype=np.int64))
         Y = self._graph.labels_of(codes)
-        return self._join(Y, self._products(Y))
+        return self._join(Y, self._graph.products(Y))
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
         if Question.FRONT not in self.answers or G[:, self._pair].any():
             return None
-        return _PairwiseFronts(self, G[:, self._label], g_const)
+        return PairwiseFronts(self, G[:, self._label], g_const)
 
 
-class _PairwiseFronts(FrontPlan):
+class PairwiseFronts(FrontPlan):
     """Fronts of few pairwise labels, by enumeration; losses are of the labels alone."""
 
     def __init__(self, algorithm: PairwiseAlgorithm, G: FloatArray, g_const: FloatArray) -> None:
@@ -116,4 +113,16 @@ class _PairwiseFronts(FrontPlan):
         own = self._algorithm
         unary, pair = (np.ascontiguousarray(H[:, columns]) for columns in (own._label, own._pair))
         ptr, Y, h, g = own._graph.front_batch(unary, pair, h_const, self._G[some], self._g_const[some], n_jobs)
-        return Fronts(ptr, h, g, lambda places: own._join(Y[places], own._products(Y[places])))
+        return Fronts(ptr, h, g, lambda places: own._join(Y[places], own._graph.products(Y[places])))
+
+    def best_products(
+        self, H: FloatArray, h_const: FloatArray, n_jobs: int = 1
+    ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        own = self._algorithm
+        unary, pair = (np.ascontiguousarray(H[:, columns]) for columns in (own._label, own._pair))
+        if (pair != pair[:1]).any():
+            return None
+        weights = pair[0] if len(pair) else np.empty(0)
+        Y, h, g = own._graph.best_product_batch(unary, weights, 1.0 + h_const, self._G, self._g_const, n_jobs)
+        idle = h * g <= 0.0
+        return own._join(Y, own._graph.products(Y)), np.where(idle, 0.0, h - 1.0), np.where(idle, 0.0, g)

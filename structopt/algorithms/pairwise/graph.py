@@ -69,6 +69,12 @@ class PairwiseGraph:
         n_trees, _ = components(self.i.astype(np.int64), self.j.astype(np.int64), self.n_labels)
         return bool(n_trees == self.n_labels - self.n_edges)
 
+    def products(self, y: FloatArray) -> FloatArray:
+        """Return the products of the two labels of each edge, for labels in the last axis."""
+        found: FloatArray = y.take(self.i, axis=-1)
+        found *= y.take(self.j, axis=-1)
+        return found
+
     def warm_state(self, n_examples: int = 1) -> FlowState:
         """Room for the flows of ``n_examples`` examples: 17 bytes an edge each."""
         return FlowState(n_examples, 2 * self.n_edges, self.n_edges)

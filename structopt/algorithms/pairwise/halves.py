@@ -41,6 +41,11 @@ class HalfLabels:
         n = len(twice)
         return cls(twice, attracts, np.zeros(n, np.int32) if len(attracts) == 1 else np.arange(n, dtype=np.int32))
 
+    @classmethod
+    def of_labels(cls, rows: FloatArray, n_edges: int) -> HalfLabels:
+        """Return 0/1 labels without their pairs."""
+        return cls.of((2.0 * rows).astype(np.int8), np.ones((1, n_edges), np.bool_))
+
     def spread(self, some: IntArray, n: int) -> HalfLabels:
         """Return these labels as labels of `some` of n examples, with zeros for the others."""
         twice, objective = np.zeros((n, self.twice.shape[1]), np.int8), np.zeros(n, np.int32)
