@@ -25,6 +25,7 @@ from structopt.features import Term
 from structopt.hierarchy import Hierarchy
 from structopt.losses import TaskLoss, ranking_measures
 from structopt.losses.ranking_measures import RankingMeasure
+from structopt.losses.variables import WrongEdges
 from structopt.model import Model
 from structopt.risks import regularizers
 from structopt.risks.regularizers import Regularizer
@@ -36,7 +37,6 @@ from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss
 from structopt.structures.labelled_arborescence import WrongArcs
 from structopt.structures.matching import WrongPartners
 from structopt.structures.sequences import EntityErrors, PositionLoss, Rules
-from structopt.structures.tour import WrongEdges
 from structopt.surrogates.base import Surrogate
 from structopt.train.result import History, TrainResult
 

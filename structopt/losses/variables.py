@@ -10,7 +10,7 @@ from structopt.errors import DeclarationError
 from structopt.losses.base import TaskLoss
 from structopt.space.compiled import FloatArray
 
-__all__ = ["CURE", "CostMatrix", "Hamming", "ZeroOne"]
+__all__ = ["CURE", "CostMatrix", "Hamming", "WrongEdges", "ZeroOne"]
 
 #: What to do for integers.
 CURE = (
@@ -68,11 +68,10 @@ class Hamming(TaskLoss):
     def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         Y = floats("truths", truths)
         Y = Y.reshape(len(Y), -1)
-        if self.weights is None and not self.normalize:
-            _refuse_integers(Y)
-            return 1.0 - 2.0 * Y, Y.sum(axis=1)
         weights = self._weights(Y.shape[1])
-        _refuse_integers(Y if self.weights is None else Y[:, weights > 0.0])
+        _refuse_integers(Y if weights.all() else Y[:, weights > 0.0])
+        if (weights == 1.0).all():
+            return 1.0 - 2.0 * Y, Y.sum(axis=1)
         return weights * (1.0 - 2.0 * Y), Y @ weights
 
     def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float]:
@@ -154,6 +153,48 @@ class CostMatrix(TaskLoss):
         if row.size != len(self.costs):
             raise DeclarationError(f"A label has {row.size} entries; the cost matrix has {len(self.costs)} classes.")
         return int(np.argmax(row))
+
+
+class WrongEdges(TaskLoss):
+    """Number of edges of the ground truth that a label does not have; ``normalize=True`` divides by their number."""
+
+    @checked
+    def __init__(self, normalize: bool = False) -> None:
+        self.normalize = normalize
+
+    def _scale(self, sizes: FloatArray) -> FloatArray:
+        """Return a factor per ground truth with these numbers of edges."""
+        return 1.0 / np.maximum(1.0, sizes) if self.normalize else np.ones_like(sizes)
+
+    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
+        coef, const = self._forms(np.asarray(truth, dtype=np.float64).reshape(1, -1))
+        return coef[0], float(const[0])
+
+    def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        if type(self).linear is not WrongEdges.linear:  # a loss of the user's own, made from this one
+            return super().linear_batch(truths)
+        return self._forms(np.asarray(truths, dtype=np.float64))
+
+    def _forms(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        sizes = edges.sum(axis=1)
+        scale = self._scale(sizes)
+        return -scale[:, None] * edges, scale * sizes
+
+    def _linear_ones(self, ones: npt.NDArray[np.int64], n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
+        if type(self).linear is not WrongEdges.linear or type(self)._forms is not WrongEdges._forms:
+            return None
+        counts = np.diff(np.searchsorted(ones, size * np.arange(n + 1)))  # examples stand one after the other
+        coef, scale = np.zeros(n * size), self._scale(counts.astype(np.float64))
+        coef[ones] = -np.repeat(scale, counts) if self.normalize else -1.0
+        return coef, scale * counts
+
+    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        edges = np.asarray(truth, dtype=np.float64).ravel()
+        missed = edges * (np.asarray(y).ravel() < 0.5)
+        return float(self._scale(edges.sum()) * missed.sum())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'normalize=True' if self.normalize else ''})"
 
 
 def _refuse_integers(truths: FloatArray) -> None:

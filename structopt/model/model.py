@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt.checks import checked, floats, function, instance, shown
+from structopt.checks import checked, floats, function, instance, number, shown
 from structopt.errors import DeclarationError, SpaceMismatch, StructoptError, removed
 from structopt.features import Term, checked_rows
 from structopt.losses import TaskLoss
@@ -18,7 +18,6 @@ from structopt.model.block_losses import BlockLosses
 from structopt.model.codec import BatchCodec, PointCodec
 from structopt.model.forms import LabelForm, points_of
 from structopt.model.inference import BatchInference, OracleInference, PartInference
-from structopt.model.probabilities import Probabilities
 from structopt.oracle import Oracle
 from structopt.recognize import Record
 from structopt.space import LabelSpace
@@ -47,7 +46,7 @@ _ERROR_OF_VARIABLE, _LARGEST_ERROR = 1e-8, 1e-3
     scores_batch="use batch = model.batch(X) and batch.costs(batch.tables(w))",
     joint_batch="use batch = model.batch(X) and batch.joint(batch.fold(batch.points(Z)))",
 )
-class Model(Probabilities):
+class Model:
     """Everything that training and prediction need to know of a structured output.
 
     Parameters
@@ -629,6 +628,83 @@ class Model(Probabilities):
         """
         self.check_key(x)
         return self.decode(self._integral_twin().oracle(x).maximize(self.scores(w, x)).z, x)
+
+    # ---- probabilities ---------------------------------------------------------------------------
+
+    def log_partition(self, w: npt.ArrayLike, x: Any) -> float:
+        """``log sum_z exp(w . joint(x, z))`` over all labels of the space, where an algorithm sums over them.
+
+        Parameters
+        ----------
+        w : array_like
+            Weights.
+        x : object
+            An input.
+
+        Returns
+        -------
+        float
+        """
+        self.check_key(x)
+        return float(self.oracle(x).log_partition(self.scores(w, x)[None])[0])
+
+    def marginals(self, w: npt.ArrayLike, x: Any, *, temperature: float = 1.0) -> FloatArray:
+        """The mean label under ``P(z | x) ~ exp(w . joint(x, z) / temperature)``.
+
+        Parameters
+        ----------
+        w : array_like
+            Weights.
+        x : object
+            An input.
+        temperature : float
+            Larger than 0: small ones favour the best label, large ones all labels alike.
+
+        Returns
+        -------
+        ndarray, shape (n_variables,)
+            Of a 0/1 variable the probability that it is 1; ``model.space(x).blocks(...)`` takes it apart.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace("at most one of three")
+        >>> tag = space.binary("tag", 3)
+        >>> space.subject_to(tag.sum() <= 1)
+        >>> model = so.Model(space, {"tag": so.features.Linear()}, so.losses.Hamming())
+        >>> model.marginals([0.0, 0.0, 0.0], [1.0])
+        array([0.25, 0.25, 0.25])
+        """
+        self.check_key(x)
+        temperature = number("temperature", temperature, above=0.0)
+        return np.asarray(self.oracle(x).marginals(self.scores(w, x)[None] / temperature)[0])
+
+    def sample(
+        self, w: npt.ArrayLike, x: Any, n: int = 1, *, temperature: float = 1.0, random_state: Any = None
+    ) -> list[Any]:
+        """Labels drawn from ``P(z | x) ~ exp(w . joint(x, z) / temperature)``.
+
+        Parameters
+        ----------
+        w : array_like
+            Weights; zeros draw all labels with the same probability.
+        x : object
+            An input.
+        n : int
+            How many labels.
+        temperature : float
+            As of `marginals`.
+        random_state : int, Generator or None
+            As of `numpy.random.default_rng`.
+
+        Returns
+        -------
+        list
+            Labels as `decode` makes them.
+        """
+        self.check_key(x)
+        costs = self.scores(w, x) / number("temperature", temperature, above=0.0)
+        return self._decode_all(self.oracle(x).sample(costs, n, random_state=random_state), x)
 
     # ---- whole data sets -------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ and how a label in the user's form becomes numbers.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -65,7 +65,7 @@ class SlotMap(NamedTuple):
     shares: FloatArray = np.empty(0)
 
 
-class SlotModel(Model):
+class SlotModel(Model, ABC):
     """A model whose labels are whole numbers, one per slot, for its own algorithms; -1 stands for none."""
 
     #: Whether a label is one class out of K, and its losses are ``(n, K)``, by class.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from types import CodeType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +26,21 @@ from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, Float
 from structopt.space.rows import Rows, canonical, widen
 from structopt.space.tolerance import row_room, row_units
 
-__all__ = ["FoundRows", "Separation", "described_row", "found_rows", "integral_part", "row_excess"]
+__all__ = ["FoundRows", "Separation", "concurrent", "described_row", "found_rows", "integral_part", "row_excess"]
 
 #: Terms of a row that a message shows.
 _MOST_TERMS = 8
 #: Block of variables: its name, its shape and where it starts.
 Layout = tuple[tuple[str, tuple[int, ...], int], ...]
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def concurrent(separate: Function) -> Function:
+    """Mark a separation that threads may call at once: it has no state, and its kernels run side by side."""
+    vars(separate)["concurrent"] = True
+    return separate
 
 
 class _Lock:

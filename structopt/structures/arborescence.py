@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray, kernel
 from structopt.algorithms import arborescence as kernels
-from structopt.algorithms.arborescence import TreeParts
+from structopt.algorithms.arborescence import TreeParts, best_arcs
 from structopt.algorithms.base import Algorithm, Optimum, RowAlgorithm, Solutions
 from structopt.algorithms.cuts import rooted_cuts_below
 from structopt.algorithms.parts import PartSolver
@@ -21,77 +21,34 @@ from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, Term, check_data_set
 from structopt.losses import TaskLoss
+from structopt.losses.variables import WrongEdges
 from structopt.model.data_set import DataSet
 from structopt.model.slots import SlotMap, SlotModel, stacked_numbers
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.space.expressions import Expression
+from structopt.space.lazy import concurrent
 
-__all__ = ["Arborescence", "DirectedCuts", "WrongHeads"]
+__all__ = ["Arborescence", "WrongHeads", "directed_cuts"]
 
 #: Below 1 by so much the arcs into a set of tokens are too light.
 _TOLERANCE = 1e-5
 
 
-class WrongHeads(TaskLoss):
-    """Number of tokens with a wrong head (on points that give each token one head).
-
-    Parameters
-    ----------
-    normalize : bool
-        Divide by the number of tokens: one minus the unlabelled attachment score.
-    """
-
-    @checked
-    def __init__(self, normalize: bool = False) -> None:
-        self.normalize = normalize
-
-    def _scale(self, size: int) -> float:
-        return 1.0 / max(1, math.isqrt(size) - 1) if self.normalize else 1.0
-
-    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        arcs = np.asarray(truth, dtype=np.float64).ravel()
-        scale = self._scale(arcs.size)
-        return -scale * arcs, scale * float(arcs.sum())
-
-    def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        if type(self).linear is not WrongHeads.linear:  # a loss of the user's own, made from this one
-            return super().linear_batch(truths)
-        arcs = np.asarray(truths, dtype=np.float64)
-        scale = self._scale(arcs.shape[1])
-        return -scale * arcs, scale * arcs.sum(axis=1)
-
-    def _linear_ones(self, ones: IntArray, n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
-        tokens = math.isqrt(size) - 1
-        if type(self).linear is not WrongHeads.linear or len(ones) != n * tokens:
-            return None
-        coef, scale = np.zeros(n * size), self._scale(size)
-        coef[ones] = -scale
-        return coef, np.full(n, scale * tokens)
-
-    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-        shape = (-1, math.isqrt(np.size(truth)))
-        heads, wanted = (np.asarray(arcs).reshape(shape)[:, 1:].argmax(axis=0) for arcs in (y, truth))
-        return self._scale(np.size(truth)) * float((heads != wanted).sum())
+class WrongHeads(WrongEdges):
+    """Number of tokens with a wrong head; ``normalize=True`` divides by the tokens: 1 - unlabelled attachment score."""
 
     def counted(self, size: int) -> FloatArray | None:
         return None if self.normalize else np.ones(size)
 
-    def __repr__(self) -> str:
-        return f"WrongHeads({'normalize=True' if self.normalize else ''})"
 
-
-class DirectedCuts:
-    """The separation of arborescences: sets of tokens that fewer than one arc enters.
+@concurrent
+def directed_cuts(z: dict[str, FloatArray]) -> tuple[sp.csr_array, float, float] | None:
+    """Return the sets of tokens that fewer than one arc enters, as rows.
 
     Every token is reached from the root, so that an arc enters every set of tokens. With one head each these
     inequalities are the polytope of the arborescences (Edmonds, *Optimum branchings*, 1967). They are found by maximum
     flows from the root to each token.
-
-    Parameters
-    ----------
-    nodes : int
-        With the root.
 
     Examples
     --------
@@ -100,26 +57,17 @@ class DirectedCuts:
     >>> import numpy as np
     >>> arc = np.zeros((3, 3))
     >>> arc[1, 2] = arc[2, 1] = 1.0
-    >>> matrix, lower, upper = DirectedCuts(3)({"arc": arc})
+    >>> matrix, lower, upper = directed_cuts({"arc": arc})
     >>> matrix.toarray().reshape(3, 3), lower
     (array([[0., 1., 1.],
            [0., 0., 0.],
            [0., 0., 0.]]), 1.0)
     """
-
-    #: Threads may call it at once (see `Separation.lock`): it has no state, and its kernels run side by side.
-    concurrent = True
-
-    def __init__(self, nodes: int) -> None:
-        self.nodes = nodes
-
-    def __call__(self, z: dict[str, FloatArray]) -> tuple[sp.csr_array, float, float] | None:
-        arc = np.ascontiguousarray(np.maximum(z["arc"], 0.0))
-        sets = rooted_cuts_below(arc, 1.0 - _TOLERANCE)
-        if not len(sets):
-            return None
-        enters = (~sets[:, :, None] & sets[:, None, :]).reshape(len(sets), -1).astype(np.float64)
-        return sp.csr_array(enters), 1.0, np.inf
+    sets = rooted_cuts_below(np.ascontiguousarray(np.maximum(z["arc"], 0.0)), 1.0 - _TOLERANCE)
+    if not len(sets):
+        return None
+    enters = (~sets[:, :, None] & sets[:, None, :]).reshape(len(sets), -1).astype(np.float64)
+    return sp.csr_array(enters), 1.0, np.inf
 
 
 class Arborescence(SlotModel):
@@ -169,6 +117,8 @@ class Arborescence(SlotModel):
     """
 
     _key_is_proved = True
+    #: Number of relations of an arc; see `structopt.structures.LabelledArborescence`.
+    n_labels = 1
 
     @checked
     def __init__(
@@ -207,7 +157,7 @@ class Arborescence(SlotModel):
         if self.single_root:
             space.subject_to(arc[0].sum() == 1, name="one root")
         if self.flow == "cuts":
-            space.lazy(DirectedCuts(nodes), name="directed cuts")
+            space.lazy(directed_cuts, name="directed cuts")
         else:
             _one_commodity(space, arc, exists)
         if self.projective:
@@ -243,32 +193,36 @@ class Arborescence(SlotModel):
         return heads
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
-        """The point of a list of heads: arcs, and the flow along them."""
+        """The point of a label: arcs, and the flow along them."""
         return self._point(self._slots_of(label, None if x is None else _n_nodes(x) - 1))
 
-    def _point(self, heads: IntArray) -> FloatArray:
-        """Return the point of heads that are known to form a tree."""
-        nodes = len(heads) + 1
-        if self.flow == "cuts":
-            arcs = np.zeros((nodes, nodes))
-            arcs[heads, np.arange(1, nodes)] = 1.0
-            return arcs.ravel()
-        z = np.zeros(2 * nodes * nodes)
-        parts = z.reshape(2, nodes, nodes)
-        fill(heads, parts[0], parts[1])
+    def _point(self, codes: IntArray) -> FloatArray:
+        """Return the point of arcs ``head * n_labels + relation`` that are known to form a tree."""
+        nodes, R = len(codes) + 1, self.n_labels
+        z = np.zeros(nodes * nodes * (R + (self.flow == "single")))
+        _fill(codes, R, z)
         return z
 
-    def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
-        """The heads of a point; for a fractional one, the tree that agrees with it most."""
+    def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
+        """The label of a point; for a fractional one, the tree that agrees with it most."""
         point = floats("z", z, ndim=1)
-        copies = 1 if self.flow == "cuts" else 2
+        copies = self.n_labels + (self.flow == "single")
         nodes = math.isqrt(point.size // copies)
         if nodes < 2 or point.size != copies * nodes**2:
             raise DeclarationError(f"A point with {point.size} entries is not one of a dependency tree.")
-        arcs = point[: nodes * nodes].reshape(nodes, nodes)
-        if np.abs(arcs - np.rint(arcs)).max() < 1e-6:
-            return np.asarray(arcs[:, 1:].argmax(axis=0))
-        return kernels.arborescence(arcs, self.single_root, self.projective)[0]
+        return self._label_of(self._codes_at(point, nodes))
+
+    def _label_of(self, codes: IntArray) -> Any:
+        """Return the label of numbers ``head * n_labels + relation``, in the user's form."""
+        return codes
+
+    def _codes_at(self, z: FloatArray, nodes: int) -> IntArray:
+        """Return ``head * n_labels + relation`` of each token of a point; for a fractional one, of the closest tree."""
+        arcs, R = z[: nodes * nodes * self.n_labels].reshape(nodes, nodes, self.n_labels), self.n_labels
+        if np.abs(arcs - np.rint(arcs)).max() >= 1e-6:
+            return best_arcs(arcs.ravel(), np.array([nodes]), R, self.single_root, self.projective)[0]
+        by_token = arcs.transpose(1, 0, 2)[1:].reshape(nodes - 1, nodes * R)
+        return np.asarray(by_token.argmax(axis=1), dtype=np.int64)
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the task loss of this ground truth."""
@@ -305,7 +259,10 @@ class Arborescence(SlotModel):
         return heads if allowed else None
 
     def _slots_at(self, Z: Iterable[Any], sizes: Sequence[int]) -> IntArray:
-        return np.concatenate([self.decode(np.asarray(z)) for z in Z])
+        return np.concatenate([self._codes_at(np.asarray(z), size + 1) for z, size in zip(Z, sizes, strict=True)])
+
+    def _labels_of_slots(self, slots: IntArray, ptr: IntArray) -> list[Any]:
+        return [self._label_of(codes) for codes in super()._labels_of_slots(slots, ptr)]
 
     def _task_of(self, size: int) -> TaskLoss:
         return self._loss["arc"] if isinstance(self._loss, dict) else cast("TaskLoss", self._loss)
@@ -332,20 +289,25 @@ class TreeAlgorithm(RowAlgorithm):
 
     def __init__(self, nodes: int, model: Arborescence) -> None:
         self.nodes = nodes
+        self.n_labels = model.n_labels
         self.rules = (model.single_root, model.projective)
-        self.name = "Eisner" if model.projective else "Chu-Liu/Edmonds"
+        self.name = ("Eisner" if model.projective else "Chu-Liu/Edmonds") + " with relations" * (self.n_labels > 1)
         self._point = model._point
 
     def _scores(self, c: FloatArray) -> FloatArray | None:
-        size = self.nodes * self.nodes
-        return None if c[size:].any() else c[:size].reshape(self.nodes, self.nodes)
+        size = self.nodes * self.nodes * self.n_labels
+        return None if c[size:].any() else c[:size]
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
         scores = self._scores(c)
         if scores is None:
             return None
-        heads, value = kernels.arborescence(scores, *self.rules)
-        return Optimum(self._point(heads), value, value)
+        if self.n_labels == 1:
+            codes, value = kernels.arborescence(scores.reshape(self.nodes, self.nodes), *self.rules)
+        else:
+            codes, values = best_arcs(scores, np.array([self.nodes]), self.n_labels, *self.rules)
+            value = float(values[0])
+        return Optimum(self._point(codes), value, value)
 
     def k_best(self, c: FloatArray, k: int) -> Solutions | None:
         scores = self._scores(c)
@@ -353,8 +315,32 @@ class TreeAlgorithm(RowAlgorithm):
             return None
         if k < 1:
             return Solutions.stacked([], c.size)
-        found, values = kernels.k_best(scores, k, *self.rules)
-        return Solutions(np.array([self._point(heads) for heads in found]).reshape(-1, c.size), values, values)
+        table = scores.reshape(self.nodes, self.nodes, self.n_labels)
+        found, values = kernels.k_best(np.ascontiguousarray(table.max(axis=2)), k, *self.rules)
+        if self.n_labels > 1:
+            found, values = self._k_best_relations(table, found, k)
+        return Solutions(np.array([self._point(codes) for codes in found]).reshape(-1, c.size), values, values)
+
+    def _k_best_relations(self, scores: FloatArray, trees: IntArray, k: int) -> tuple[IntArray, FloatArray]:
+        """Return the k best labelled trees of these trees, and their values."""
+        values, found = np.empty(0), np.empty((0, self.nodes - 1), dtype=np.int64)
+        for heads in trees:
+            own, relations = _k_best_sums(scores[heads, np.arange(1, self.nodes)], k)
+            values, found = np.append(values, own), np.vstack([found, heads * self.n_labels + relations])
+            kept = np.argsort(-values, kind="stable")[:k]
+            values, found = values[kept], found[kept]
+        return found, values
+
+
+def _k_best_sums(scores: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
+    """The k largest sums of one entry from each row, and the columns: token by token, of the k best so far."""
+    values, columns = np.zeros(1), np.empty((1, 0), dtype=np.int64)
+    for row in scores:
+        sums = (values[:, None] + row).ravel()
+        kept = np.argsort(-sums, kind="stable")[:k]
+        before, column = np.divmod(kept, len(row))
+        values, columns = sums[kept], np.column_stack([columns[before], column])
+    return values, columns
 
 
 # ---- inputs --------------------------------------------------------------------------------------
@@ -488,12 +474,15 @@ def complaint(heads: IntArray, code: int, first: int, second: int) -> LabelNotIn
 
 
 @kernel
-def fill(heads: IntArray, arc: FloatArray, flow: FloatArray) -> None:
-    """Arcs of a tree and the flow on them: one unit from the root to every token."""
-    for k in range(1, heads.size + 1):
-        arc[heads[k - 1], k] = 1.0
-        v = k
+def _fill(codes: IntArray, n_labels: int, z: FloatArray) -> None:
+    """Write the arcs of a tree, and the flow along them if z has it: one unit from the root to every token."""
+    nodes = codes.size + 1
+    n_arcs = nodes * nodes * n_labels
+    for k in range(1, nodes):
+        head, relation = divmod(codes[k - 1], n_labels)
+        z[(head * nodes + k) * n_labels + relation] = 1.0
+        v = k if z.size > n_arcs else 0
         while v:
-            h = heads[v - 1]
-            flow[h, v] += 1.0
-            v = h
+            head = codes[v - 1] // n_labels
+            z[n_arcs + head * nodes + v] += 1.0
+            v = head

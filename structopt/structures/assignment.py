@@ -69,22 +69,24 @@ class RowLoss(TaskLoss):
         return columns
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        columns = self._columns(truth)
-        if self.kind == "footrule":
-            return self._scale * np.abs(columns[:, None] - np.arange(self.shape[1])).astype(np.float64).ravel(), 0.0
-        # A matched row is right or wrong; a row that should stay free is wrong with any column.
-        coef = np.where((columns < 0)[:, None], 1.0, 0.0) * np.ones(self.shape)
-        matched = np.flatnonzero(columns >= 0)
-        coef[matched, columns[matched]] = -1.0
-        return self._scale * coef.ravel(), self._scale * len(matched)
+        self._columns(truth)  # the footrule refuses unmatched rows
+        return self.expected(truth)
 
     def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         tables = np.asarray(truths, dtype=np.float64).reshape(-1, *self.shape)
-        matched = tables.any(axis=2)
-        if self.kind == "footrule" or not matched.all() or type(self).linear is not RowLoss.linear:
+        undefined = self.kind == "footrule" and not tables.any(axis=2).all()
+        if undefined or type(self).linear is not RowLoss.linear:
             return super().linear_batch(truths)
-        # Every row is right or wrong.
-        return -self._scale * tables.reshape(len(tables), -1), np.full(len(tables), self._scale * self.shape[0])
+        return self._forms(tables)
+
+    def _forms(self, tables: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.kind == "footrule":
+            columns = np.arange(self.shape[1])
+            distances = tables @ np.abs(columns[:, None] - columns).astype(np.float64)
+            return self._scale * distances.reshape(len(tables), -1), np.zeros(len(tables))
+        # A matched row is right or wrong; a row that should stay free is wrong with any column.
+        coef = 1.0 - tables.sum(axis=2, keepdims=True) - tables
+        return self._scale * coef.reshape(len(tables), -1), self._scale * tables.sum(axis=(1, 2))
 
     def _linear_ones(self, ones: IntArray, n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
         matched = len(ones) == n * self.shape[0]
@@ -95,12 +97,8 @@ class RowLoss(TaskLoss):
         return coef, np.full(n, self._scale * self.shape[0])
 
     def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float]:
-        table = np.asarray(mean, dtype=np.float64).reshape(self.shape)
-        if self.kind == "footrule":
-            columns = np.arange(self.shape[1])
-            return self._scale * (table @ np.abs(columns[:, None] - columns)).ravel(), 0.0
-        free = 1.0 - table.sum(axis=1, keepdims=True)
-        return self._scale * (free - table).ravel(), self._scale * float(table.sum())
+        coef, const = self._forms(np.asarray(mean, dtype=np.float64).reshape(1, *self.shape))
+        return coef[0], float(const[0])
 
     def counted(self, size: int) -> FloatArray | None:
         return np.ones(size) if self.kind == "hamming" and not self.normalize else None

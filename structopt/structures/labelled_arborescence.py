@@ -2,62 +2,44 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from structopt._jit import IntArray
-from structopt.algorithms import arborescence as kernels
-from structopt.algorithms.arborescence import best_arcs
-from structopt.algorithms.base import Algorithm, Optimum, Solutions
-from structopt.checks import checked, floats, hashable, number, shown, walkable, whole
+from structopt.checks import checked, hashable, number, shown, walkable, whole
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term
 from structopt.losses import TaskLoss
+from structopt.losses.variables import WrongEdges
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.space.expressions import Expression
-from structopt.structures.arborescence import Arborescence, TreeAlgorithm
+from structopt.structures.arborescence import Arborescence
 
 __all__ = ["LabelledArborescence", "WrongArcs"]
 
 
-class WrongArcs(TaskLoss):
+class WrongArcs(WrongEdges):
     """Number of tokens with a wrong head or relation; ``normalize=True`` divides by the number of tokens."""
 
     @checked
     def __init__(self, n_labels: int, label_cost: float = 1.0, normalize: bool = False) -> None:
+        super().__init__(normalize)
         self.n_labels = whole("n_labels", n_labels, low=1)
         self.label_cost = number("label_cost", label_cost, low=0.0, high=1.0)
-        self.normalize = normalize
 
-    def _nodes(self, size: int) -> int:
-        return math.isqrt(size // self.n_labels)
-
-    def _scale(self, size: int) -> float:
-        return 1.0 / max(1, self._nodes(size) - 1) if self.normalize else 1.0
-
-    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        coef, const = self.linear_batch(np.asarray(truth).reshape(1, -1))
-        return coef[0], float(const[0])
-
-    def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        arcs = np.asarray(truths, dtype=np.float64)
-        scale, by_label = self._scale(arcs.shape[1]), arcs.reshape(-1, self.n_labels)
+    def _forms(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        coef, const = super()._forms(edges)
         # The right head is worth 1 - label_cost under any label, and the rest under the right one.
-        heads = np.repeat(by_label.sum(axis=1), self.n_labels).reshape(arcs.shape)
-        coef = -(1.0 - self.label_cost) * heads - self.label_cost * arcs
-        return scale * coef, scale * arcs.sum(axis=1)
+        heads = np.repeat(coef.reshape(-1, self.n_labels).sum(axis=1), self.n_labels).reshape(coef.shape)
+        return (1.0 - self.label_cost) * heads + self.label_cost * coef, const
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-        nodes = self._nodes(np.size(truth))
-        codes = [_codes(np.asarray(arcs).reshape(nodes, nodes, self.n_labels)) for arcs in (y, truth)]
-        wrong_head = codes[0] // self.n_labels != codes[1] // self.n_labels
-        wrong = np.where(wrong_head, 1.0, self.label_cost * (codes[0] != codes[1]))
-        return self._scale(np.size(truth)) * float(wrong.sum())
+        heads = [np.asarray(arcs).reshape(-1, self.n_labels).sum(axis=1) for arcs in (y, truth)]
+        return (1.0 - self.label_cost) * super().value(*heads) + self.label_cost * super().value(y, truth)
 
     def counted(self, size: int) -> FloatArray | None:
         return None if self.normalize or self.label_cost != 1.0 else np.ones(size)
@@ -135,10 +117,6 @@ class LabelledArborescence(Arborescence):
         shape = (*exists.shape, self.n_labels)
         return space.integer("arc", shape, 0, np.broadcast_to(exists[:, :, None], shape)).sum(axis=2)
 
-    def algorithm(self, x: Any) -> Algorithm:
-        """Chu-Liu/Edmonds or Eisner on the best relation of every arc, for objectives on the arcs."""
-        return LabelledTreeAlgorithm(self.key(x), self)  # type: ignore[arg-type]
-
     # ---- labels ----------------------------------------------------------------------------------
 
     def _slots_of(self, label: Any, size: int | None) -> IntArray:
@@ -181,41 +159,6 @@ class LabelledArborescence(Arborescence):
             return np.column_stack([heads, relations])
         return [(h, self._names[r]) for h, r in zip(heads.tolist(), relations.tolist(), strict=True)]
 
-    def encode(self, label: Any, x: Any = None) -> FloatArray:
-        """Return the point of a label: arcs by relation, and the flow along them."""
-        n_tokens = None if x is None else cast("int", self.key(x)) - 1
-        return self._labelled_point(self._slots_of(label, n_tokens))
-
-    def _labelled_point(self, codes: IntArray) -> FloatArray:
-        """Return the point of arcs that are known to form a tree."""
-        R, heads = self.n_labels, codes // self.n_labels
-        nodes, plain = len(codes) + 1, self._point(heads)
-        z = np.zeros(nodes * nodes * (R - 1) + len(plain))
-        z[nodes * nodes * R :] = plain[nodes * nodes :]
-        z[((heads * nodes) + np.arange(1, nodes)) * R + codes % R] = 1.0
-        return z
-
-    def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
-        """The label of a point; for a fractional one, the labelled tree that agrees with it most."""
-        point = floats("z", z, ndim=1)
-        R, nodes = self.n_labels, 2
-        while self._point_size(nodes) < point.size:
-            nodes += 1
-        if self._point_size(nodes) != point.size:
-            raise DeclarationError(f"A point with {point.size} entries is not one of a tree with {R} relations.")
-        return self._label_of(self._codes_at(point, nodes))
-
-    def _codes_at(self, z: FloatArray, nodes: int) -> IntArray:
-        """Return ``head * R + relation`` of each token of a point; for a fractional one, of the closest tree."""
-        arcs = z[: nodes * nodes * self.n_labels].reshape(nodes, nodes, self.n_labels)
-        if np.abs(arcs - np.rint(arcs)).max() < 1e-6:
-            return _codes(arcs)
-        sizes = np.array([nodes], dtype=np.int64)
-        return best_arcs(arcs.ravel(), sizes, self.n_labels, self.single_root, self.projective)[0]
-
-    def _point_size(self, nodes: int) -> int:
-        return nodes * nodes * (self.n_labels + 1)
-
     # ---- numbers of a data set -------------------------------------------------------------------
 
     def _all_heads(self, flat: npt.NDArray[Any], ptr: IntArray) -> IntArray | None:
@@ -225,70 +168,8 @@ class LabelledArborescence(Arborescence):
         heads = super()._all_heads(flat[:, 0], ptr)
         return None if heads is None else heads * R + flat[:, 1]
 
-    def _labels_of_slots(self, slots: IntArray, ptr: IntArray) -> list[Any]:
-        return [self._label_of(codes) for codes in super()._labels_of_slots(slots, ptr)]
-
-    def _slots_at(self, Z: Iterable[Any], sizes: Sequence[int]) -> IntArray:
-        return np.concatenate([self._codes_at(np.asarray(z), size + 1) for z, size in zip(Z, sizes, strict=True)])
-
     def __repr__(self) -> str:
         options = super().__repr__()[len("Arborescence(") : -1]
         given = self.labels if isinstance(self.labels, int) else f"[{', '.join(map(repr, self.labels[:5]))}"
         given = given if isinstance(given, int) else given + (", ...]" if self.n_labels > 5 else "]")
         return f"LabelledArborescence({given}{', ' + options if options else ''})"
-
-
-class LabelledTreeAlgorithm(TreeAlgorithm):
-    """Best labelled trees of one size; objectives on the flow are left to the solver."""
-
-    def __init__(self, nodes: int, model: LabelledArborescence) -> None:
-        super().__init__(nodes, model)
-        self.name += " with relations"
-        self.n_labels = model.n_labels
-        self._labelled_point = model._labelled_point
-
-    def _labelled(self, c: FloatArray) -> FloatArray | None:
-        size = self.nodes * self.nodes * self.n_labels
-        return None if c[size:].any() else np.ascontiguousarray(c[:size])
-
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
-        scores = self._labelled(c)
-        if scores is None:
-            return None
-        codes, value = best_arcs(scores, np.array([self.nodes]), self.n_labels, *self.rules)
-        return Optimum(self._labelled_point(codes), float(value[0]), float(value[0]))
-
-    def k_best(self, c: FloatArray, k: int) -> Solutions | None:
-        scores = self._labelled(c)
-        if scores is None:
-            return None
-        if k < 1:
-            return Solutions.stacked([], c.size)
-        table = scores.reshape(self.nodes, self.nodes, self.n_labels)
-        trees, _ = kernels.k_best(np.ascontiguousarray(table.max(axis=2)), k, *self.rules)
-        values, found = np.empty(0), np.empty((0, self.nodes - 1), dtype=np.int64)
-        tokens = np.arange(1, self.nodes)
-        for heads in trees:
-            own, relations = _k_best_sums(table[heads, tokens], k)
-            values, found = np.append(values, own), np.vstack([found, heads * self.n_labels + relations])
-            kept = np.argsort(-values, kind="stable")[:k]
-            values, found = values[kept], found[kept]
-        points = np.array([self._labelled_point(codes) for codes in found]).reshape(-1, c.size)
-        return Solutions(points, values, values)
-
-
-def _k_best_sums(scores: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
-    """The k largest sums of one entry from each row, and the columns: token by token, of the k best so far."""
-    values, columns = np.zeros(1), np.empty((1, 0), dtype=np.int64)
-    for row in scores:
-        sums = (values[:, None] + row).ravel()
-        kept = np.argsort(-sums, kind="stable")[:k]
-        before, column = np.divmod(kept, len(row))
-        values, columns = sums[kept], np.column_stack([columns[before], column])
-    return values, columns
-
-
-def _codes(arcs: FloatArray) -> IntArray:
-    """``head * R + relation`` of every token of an integral point's arcs."""
-    nodes, _, R = arcs.shape
-    return np.asarray(arcs.transpose(1, 0, 2)[1:].reshape(nodes - 1, nodes * R).argmax(axis=1), dtype=np.int64)

@@ -19,8 +19,9 @@ from structopt.losses import TaskLoss
 from structopt.model import Model
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
+from structopt.space.lazy import concurrent
 
-__all__ = ["Matching", "OddSets", "WrongPartners"]
+__all__ = ["Matching", "WrongPartners", "odd_sets"]
 
 #: The border of an odd set is too light if it is below 1 by this much.
 _TOLERANCE = 1e-5
@@ -57,50 +58,44 @@ class WrongPartners(TaskLoss):
         return f"WrongPartners({'normalize=True' if self.normalize else ''})"
 
 
-class OddSets:
-    """The separation of matchings: odd sets S of nodes with more than ``(|S| - 1) / 2`` edges inside.
+@concurrent
+def odd_sets(z: dict[str, FloatArray]) -> tuple[sp.csr_array, float, FloatArray] | None:
+    """Return the odd sets S of nodes with more than ``(|S| - 1) / 2`` edges inside, as rows.
 
     Together with the degrees, these inequalities are the matching polytope (Edmonds, *Maximum matching and a polyhedron
     with 0,1-vertices*, 1965). With the slack ``1 - x(v)`` of every node as an edge to a further node, S violates its
     inequality if its border weighs less than 1: a smallest odd cut finds one wherever there is one, and it is looked
     for in each connected component of the edges in use.
     """
+    used = np.triu(z["edge"], 1)
+    weights = used + used.T
+    fraction = np.abs(weights - np.rint(weights)) > _TOLERANCE
+    if not fraction.any():
+        return None
+    # Edges of weight 1 are components of their own: at a fractional one their nodes have no other edge.
+    _, part = connected_components(sp.csr_array(weights > _TOLERANCE), directed=False)
+    sets = [odd for k in np.unique(part[fraction.any(axis=1)]) for odd in _light_sets(weights, part == k)]
+    if not sets:
+        return None
+    sides = np.unique(np.array(sets), axis=0)
+    inside = np.triu(sides[:, :, None] & sides[:, None, :], 1).reshape(len(sides), -1).astype(np.float64)
+    upper = (sides.sum(axis=1) - 1.0) / 2.0
+    violated = inside @ used.ravel() > upper + 0.25 * _TOLERANCE
+    return (sp.csr_array(inside[violated]), -np.inf, upper[violated]) if violated.any() else None
 
-    #: Threads may call it at once (see `Separation.lock`): it has no state, and its kernels run side by side.
-    concurrent = True
 
-    def __init__(self, nodes: int) -> None:
-        self.nodes = nodes
-
-    def __call__(self, z: dict[str, FloatArray]) -> tuple[sp.csr_array, float, FloatArray] | None:
-        used = np.triu(z["edge"], 1)
-        weights = used + used.T
-        fraction = np.abs(weights - np.rint(weights)) > _TOLERANCE
-        if not fraction.any():
-            return None
-        # Edges of weight 1 are components of their own: at a fractional one their nodes have no other edge.
-        _, part = connected_components(sp.csr_array(weights > _TOLERANCE), directed=False)
-        sets = [odd for k in np.unique(part[fraction.any(axis=1)]) for odd in self._sets(weights, part == k)]
-        if not sets:
-            return None
-        sides = np.unique(np.array(sets), axis=0)
-        inside = np.triu(sides[:, :, None] & sides[:, None, :], 1).reshape(len(sides), -1).astype(np.float64)
-        upper = (sides.sum(axis=1) - 1.0) / 2.0
-        violated = inside @ used.ravel() > upper + 0.25 * _TOLERANCE
-        return (sp.csr_array(inside[violated]), -np.inf, upper[violated]) if violated.any() else None
-
-    def _sets(self, weights: FloatArray, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Odd sets within one component whose border is too light."""
-        members = np.flatnonzero(chosen)
-        graph = np.zeros((len(members) + 1, len(members) + 1))
-        graph[1:, 1:] = weights[np.ix_(members, members)]
-        graph[0, 1:] = graph[1:, 0] = np.maximum(0.0, 1.0 - graph[1:, 1:].sum(axis=1))
-        marked = np.ones(len(graph), dtype=np.bool_)
-        marked[0] = len(members) % 2 == 1
-        cuts = cuts_below(graph, marked, 1.0 - _TOLERANCE)
-        sides = np.zeros((len(cuts), self.nodes), dtype=np.bool_)
-        sides[:, members] = cuts[:, 1:]
-        return sides
+def _light_sets(weights: FloatArray, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return odd sets within one component whose border is too light."""
+    members = np.flatnonzero(chosen)
+    graph = np.zeros((len(members) + 1, len(members) + 1))
+    graph[1:, 1:] = weights[np.ix_(members, members)]
+    graph[0, 1:] = graph[1:, 0] = np.maximum(0.0, 1.0 - graph[1:, 1:].sum(axis=1))
+    marked = np.ones(len(graph), dtype=np.bool_)
+    marked[0] = len(members) % 2 == 1
+    cuts = cuts_below(graph, marked, 1.0 - _TOLERANCE)
+    sides = np.zeros((len(cuts), len(weights)), dtype=np.bool_)
+    sides[:, members] = cuts[:, 1:]
+    return sides
 
 
 class Matching(Model):
@@ -174,7 +169,7 @@ class Matching(Model):
         edge = space.integer("edge", (nodes, nodes), 0, self._exists(nodes))
         degree = edge.sum(axis=1) + edge.sum(axis=0)
         space.subject_to(degree == 1 if self.perfect else degree <= 1, name="one partner")
-        space.lazy(OddSets(nodes), name="odd sets")
+        space.lazy(odd_sets, name="odd sets")
         return space
 
     def _exists(self, nodes: int) -> npt.NDArray[np.bool_]:

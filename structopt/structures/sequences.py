@@ -232,7 +232,7 @@ class PositionLoss(TaskLoss):
         return f"PositionLoss({self.n_states}{', normalize=True' if self.normalize else ''})"
 
 
-class EntityErrors(TaskLoss):
+class EntityErrors(Hamming):
     """Entities that only one of label and ground truth has: false positives plus false negatives of whole segments.
 
     An entity is right if its first position, its last and its state are. The variables are segments, so that this is
@@ -240,31 +240,16 @@ class EntityErrors(TaskLoss):
     """
 
     def __init__(self, entities: npt.ArrayLike) -> None:
+        super().__init__()
         self.entities = np.array(entities, dtype=np.bool_).ravel()
         if not self.entities.any():
             raise DeclarationError("No state is an entity.")
 
-    def _segments(self, label: npt.ArrayLike) -> FloatArray:
-        table = floats("The label", label)
-        if not table.size or table.size % len(self.entities):
-            raise DeclarationError(f"A label over {len(self.entities)} states cannot have {table.size} entries.")
-        return table.ravel()
-
-    def counted(self, size: int) -> FloatArray:
-        return np.tile(self.entities.astype(np.float64), size // len(self.entities))
-
-    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        z = self._segments(truth)
-        weights = self.counted(z.size)
-        return weights * (1.0 - 2.0 * z), float(weights @ z)
-
-    def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float]:
-        return self.linear(mean)
-
-    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-        a, b = self._segments(y), self._segments(truth)
-        same_length("A label and its ground truth", a, b)
-        return float(self.counted(a.size) @ np.abs(a - b))
+    def _weights(self, size: int) -> FloatArray:
+        n_segments, rest = divmod(size, len(self.entities))
+        if rest or not size:
+            raise DeclarationError(f"A label over {len(self.entities)} states cannot have {size} entries.")
+        return np.tile(self.entities.astype(np.float64), n_segments)
 
     def __repr__(self) -> str:
         return f"EntityErrors({self.entities.astype(int).tolist()})"

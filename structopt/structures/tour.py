@@ -15,78 +15,52 @@ from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared
 from structopt.losses import TaskLoss
+from structopt.losses.variables import WrongEdges
 from structopt.model import Model
 from structopt.recognize._kernels import components
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
+from structopt.space.lazy import concurrent
 
-__all__ = ["Subtours", "Tour", "WrongEdges"]
+__all__ = ["Tour", "subtours"]
 
 #: A cut of a tour's relaxation is too small if it is below 2 by this much.
 _TOLERANCE = 1e-5
 
 
-class WrongEdges(TaskLoss):
-    """Number of edges of the true tour that a tour does not use; ``normalize=True`` divides by the number of nodes."""
-
-    @checked
-    def __init__(self, normalize: bool = False) -> None:
-        self.normalize = normalize
-
-    def _scale(self, truth: FloatArray) -> float:
-        return 1.0 / max(1.0, float(truth.sum())) if self.normalize else 1.0
-
-    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        edges = np.asarray(truth, dtype=np.float64).ravel()
-        scale = self._scale(edges)
-        return -scale * edges, scale * float(edges.sum())
-
-    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-        edges = np.asarray(truth, dtype=np.float64).ravel()
-        return self._scale(edges) * float((edges * (np.asarray(y).ravel() < 0.5)).sum())
-
-    def __repr__(self) -> str:
-        return f"WrongEdges({'normalize=True' if self.normalize else ''})"
-
-
-class Subtours:
-    """The separation of tours: sets of nodes that a point enters or leaves less than a tour must.
+@concurrent
+def subtours(z: dict[str, FloatArray]) -> tuple[sp.csr_array, float, FloatArray] | None:
+    """Return the sets of nodes that a point enters or leaves less than a tour must, as rows.
 
     With two edges at every node (directed: one in, one out) a tour crosses the border of every set of nodes twice, and
     a set S that is crossed less has more than ``|S| - 1`` edges inside: the subtour inequalities of Dantzig, Fulkerson
     and Johnson, *Solution of a large-scale traveling-salesman problem* (1954). Sets are the connected components, or,
     where all nodes are connected, found by minimum cuts, so that a violated inequality is found wherever there is one.
     """
+    used = z["edge"]
+    nodes, weights = len(used), used + used.T
+    sides = _light_sides(weights)
+    if not len(sides):
+        return None
+    # A set and its complement have the same inequality; the smaller one has fewer terms.
+    sides = np.unique(np.where((sides.sum(axis=1) * 2 > nodes)[:, None], ~sides, sides), axis=0)
+    inside = sides[:, :, None] & sides[:, None, :]
+    inside[:, np.arange(nodes), np.arange(nodes)] = False
+    rows = inside.reshape(len(sides), -1).astype(np.float64)
+    upper = sides.sum(axis=1) - 1.0
+    violated = rows @ used.ravel() > upper + 0.5 * _TOLERANCE
+    return (sp.csr_array(rows[violated]), -np.inf, upper[violated]) if violated.any() else None
 
-    #: Threads may call it at once (see `Separation.lock`): it has no state, and its kernels run side by side.
-    concurrent = True
 
-    def __init__(self, nodes: int) -> None:
-        self.nodes = nodes
-
-    def __call__(self, z: dict[str, FloatArray]) -> tuple[sp.csr_array, float, FloatArray] | None:
-        used = z["edge"]
-        weights = used + used.T
-        sides = self._sides(weights)
-        if not len(sides):
-            return None
-        # A set and its complement have the same inequality; the smaller one has fewer terms.
-        sides = np.unique(np.where((sides.sum(axis=1) * 2 > self.nodes)[:, None], ~sides, sides), axis=0)
-        inside = sides[:, :, None] & sides[:, None, :]
-        inside[:, np.arange(self.nodes), np.arange(self.nodes)] = False
-        rows = inside.reshape(len(sides), -1).astype(np.float64)
-        upper = sides.sum(axis=1) - 1.0
-        violated = rows @ used.ravel() > upper + 0.5 * _TOLERANCE
-        return (sp.csr_array(rows[violated]), -np.inf, upper[violated]) if violated.any() else None
-
-    def _sides(self, weights: FloatArray) -> npt.NDArray[np.bool_]:
-        first, second = np.nonzero(weights > _TOLERANCE)
-        n_parts, part = components(first, second, self.nodes)
-        if n_parts > 1:
-            return np.asarray(part == np.arange(n_parts)[:, None])
-        if (weights == np.rint(weights)).all():
-            return np.zeros((0, self.nodes), dtype=np.bool_)
-        return np.asarray(cuts_below(weights, np.zeros(0, dtype=np.bool_), 2.0 - _TOLERANCE))
+def _light_sides(weights: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return connected components, or sides of cuts that are too light."""
+    first, second = np.nonzero(weights > _TOLERANCE)
+    n_parts, part = components(first, second, len(weights))
+    if n_parts > 1:
+        return np.asarray(part == np.arange(n_parts)[:, None])
+    if (weights == np.rint(weights)).all():
+        return np.zeros((0, len(weights)), dtype=np.bool_)
+    return np.asarray(cuts_below(weights, np.zeros(0, dtype=np.bool_), 2.0 - _TOLERANCE))
 
 
 class Tour(Model):
@@ -160,7 +134,7 @@ class Tour(Model):
             space.subject_to(edge.sum(axis=0) == 1, name="enter once")
         else:
             space.subject_to(edge.sum(axis=1) + edge.sum(axis=0) == 2, name="two edges")
-        space.lazy(Subtours(nodes), name="subtours")
+        space.lazy(subtours, name="subtours")
         return space
 
     # ---- labels ----------------------------------------------------------------------------------

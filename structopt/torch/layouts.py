@@ -300,7 +300,7 @@ class TreeLayout(Layout):
             return np.array([model._point(heads) for heads in found]).reshape(n, -1)
         own = scores[found, np.arange(1, nodes)]  # (n, tokens, R): the largest after Gumbel noise is a draw
         relations = (own + rng.gumbel(size=own.shape)).argmax(axis=2)
-        return np.array([model._labelled_point(codes) for codes in found * R + relations]).reshape(n, -1)
+        return np.array([model._point(codes) for codes in found * R + relations]).reshape(n, -1)
 
 
 class MatchingLayout(Layout):

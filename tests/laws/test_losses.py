@@ -7,13 +7,13 @@ import pytest
 
 import structopt as so
 from structopt.losses import CostMatrix, Footrule, Hamming, HierarchicalLoss, LeafHamming, Normalized, TaskLoss, ZeroOne
+from structopt.losses.variables import WrongEdges
 from structopt.structures.arborescence import WrongHeads
 from structopt.structures.assignment import RowLoss
 from structopt.structures.flow import AbsoluteFlowLoss
 from structopt.structures.labelled_arborescence import WrongArcs
 from structopt.structures.matching import WrongPartners
 from structopt.structures.sequences import EntityErrors, PositionLoss
-from structopt.structures.tour import WrongEdges
 from structopt.testing import check_loss
 
 S = so.structures

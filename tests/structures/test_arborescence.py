@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import structopt as so
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.structures.arborescence import Arborescence, DirectedCuts
+from structopt.structures.arborescence import Arborescence, directed_cuts
 
 RULES = [
     {},
@@ -86,7 +86,7 @@ def test_directed_cuts_equal_all_sets():
         arc[:, 0] = 0.0
         sets = [np.array([False, *side]) for side in itertools.product([False, True], repeat=3) if any(side)]
         least = min(arc[~side][:, side].sum() for side in sets)
-        answer = DirectedCuts(4)({"arc": arc})
+        answer = directed_cuts({"arc": arc})
         assert (answer is not None) == (least < 1.0 - 1e-5)
         seen.add(answer is None)
         if answer is not None:

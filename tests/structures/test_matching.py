@@ -12,7 +12,7 @@ import structopt as so
 from structopt.algorithms.cuts import cut_tree, cuts_below
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
 from structopt.structures import Matching
-from structopt.structures.matching import OddSets
+from structopt.structures.matching import odd_sets
 
 
 def sides_and_values(weights):
@@ -74,7 +74,7 @@ def test_odd_sets_are_found_wherever_one_is_violated():
             edge[[0, 0, 1], [1, 2, 2]] = rng.choice([0.5, 1 / 3, 0.34])
         odd = [np.array(s) for k in range(3, n + 1, 2) for s in itertools.combinations(range(n), k)]
         excess = max(edge[np.ix_(s, s)].sum() - (len(s) - 1) / 2 for s in odd)
-        answer = OddSets(n)({"edge": edge})
+        answer = odd_sets({"edge": edge})
         if excess > 1e-5:
             hits += 1
             matrix, _, upper = answer

@@ -13,7 +13,7 @@ import structopt as so
 from structopt.algorithms import cuts
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.structures import Tour
-from structopt.structures.tour import Subtours
+from structopt.structures.tour import subtours
 
 
 def cut_values(weights: np.ndarray) -> dict[tuple[bool, ...], float]:
@@ -60,7 +60,7 @@ def test_the_relaxation_violates_no_subtour_inequality():
         z = oracle.maximize(-np.linalg.norm(point[:, None] - point[None], axis=2).ravel()).z.reshape(n, n)
         fractions += not np.allclose(z, np.rint(z))
         assert min(cut_values(z + z.T).values()) >= 2.0 - 2e-5
-    assert Subtours(n)({"edge": z}) is None
+    assert subtours({"edge": z}) is None
 
 
 def test_decoding_of_fractions_gives_tours():
