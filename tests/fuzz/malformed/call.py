@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .kinds import Choice
+from . import kinds
 
-Kind = Callable[..., Choice]
+Kind = Callable[..., kinds.Choice]
+#: Kinds that follow from an argument's name, and those that follow from the type of its valid value.
+_BY_NAME: dict[str, Kind] = {"X": kinds.rows, "path": kinds.path, "random_state": kinds.seed}
+_BY_TYPE: dict[type, Kind] = {
+    bool: kinds.flag, int: kinds.count, float: kinds.real, str: kinds.option, np.ndarray: kinds.array,
+    FunctionType: kinds.function,
+}  # fmt: skip
 
 
 class Argument(NamedTuple):
@@ -19,6 +26,16 @@ class Argument(NamedTuple):
 
     value: Any
     kind: Kind | None = None
+
+
+def maybe(value: Any, kind: Kind | None = None) -> Argument:
+    """Return an argument that may be None."""
+    return Argument(value, partial(kind or _BY_TYPE.get(type(value), kinds.thing), optional=True))
+
+
+def value_of(argument: Any) -> Any:
+    """Return the valid value of an argument that has or has not been given a kind."""
+    return argument.value if isinstance(argument, Argument) else argument
 
 
 @dataclass
@@ -30,19 +47,37 @@ class Call:
     function : callable
         Called with the arguments by name.
     arguments : dict of str to Argument
-    check : callable
-        Raises AssertionError if an answer is not sound; it is given the answer.
     tolerance : float or None
         How far the answer for an equivalent argument may lie from the answer for the valid one; None: not compared.
+    check : callable
+        Raises AssertionError if an answer is not sound; it is given the answer.
     """
 
     function: Callable[..., Any]
     arguments: dict[str, Argument]
+    tolerance: float | None = None
     check: Callable[[Any], None] = field(default=lambda answer: None)
-    tolerance: float | None = 1e-9
 
     def run(self, values: dict[str, Any]) -> Any:
         return self.function(**values)
+
+    def checked(self, check: Callable[[Any], None]) -> Call:
+        """Let a function look at the answer."""
+        self.check = check
+        return self
+
+
+def near(tolerance: float | None, function: Callable[..., Any], /, **values: Any) -> Call:
+    """Return a call whose answers are compared; arguments without a kind have that of their name or type."""
+    arguments = {}
+    for name, value in values.items():
+        kind = _BY_NAME.get(name) or _BY_TYPE.get(type(value), kinds.thing)
+        arguments[name] = value if isinstance(value, Argument) else Argument(value, kind)
+    return Call(function, arguments, tolerance)
+
+
+#: Calls whose answers are not compared, and calls whose answers must be the same.
+call, exact = partial(near, None), partial(near, 1e-9)
 
 
 Recipe = Callable[[np.random.Generator], Call]
@@ -55,9 +90,9 @@ def recipe(function: Recipe) -> Recipe:
     return function
 
 
-def optional(kind: Kind) -> Kind:
-    """The kind of an argument that may be None."""
-    return partial(kind, optional=True)
+def one_of(rng: np.random.Generator, calls: Sequence[Call]) -> Call:
+    """Draw one of some calls."""
+    return calls[int(rng.integers(len(calls)))]
 
 
 def eighths(rng: np.random.Generator, *shape: int) -> np.ndarray[Any, Any]:
@@ -68,8 +103,8 @@ def eighths(rng: np.random.Generator, *shape: int) -> np.ndarray[Any, Any]:
 def positional(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
     """A function that takes the arguments of these names by position."""
 
-    def call(**values: Any) -> Any:
+    def called(**values: Any) -> Any:
         first = [values.pop(name) for name in names]
         return function(*first, **values)
 
-    return call
+    return called

@@ -285,11 +285,6 @@ def classes(rng: np.random.Generator, value: Any) -> Choice:
     return pick(rng, choices)
 
 
-def targets(rng: np.random.Generator, value: Any) -> Choice:
-    """A number an example."""
-    return array(rng, value)
-
-
 def indicators(rng: np.random.Generator, value: Any) -> Choice:
     """A 0/1 row an example."""
     given = np.asarray(value)
@@ -577,8 +572,3 @@ def labels(rng: np.random.Generator, value: Any) -> Choice:
     """A sequence of labels, which may be empty."""
     word, found, verdict = label(rng, value)
     return word, found, "odd" if word == "empty" else verdict
-
-
-def weights(rng: np.random.Generator, value: Any) -> Choice:
-    """A weight vector."""
-    return array(rng, value)

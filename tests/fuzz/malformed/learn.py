@@ -12,413 +12,200 @@ import structopt as so
 
 from . import kinds as k
 from .call import Argument as A
-from .call import Call, eighths, optional, positional, recipe
-from .declare import _list, structure_of, tree
+from .call import Call, call, eighths, exact, maybe, near, one_of, positional, recipe, value_of
+from .declare import of_examples, structure_of, tree
 
 Rng = np.random.Generator
+EDGES = A([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "e")], k.edges)
 
 # Limits that keep a case short, whatever its other arguments are.
-LIMITS: dict[str, A] = {"max_passes": A(8.0, optional(k.real)), "max_seconds": A(20.0, None), "tol": A(0.125, k.real)}
+LIMITS: dict[str, Any] = {"max_passes": maybe(8.0), "max_seconds": A(20.0), "tol": 0.125}
+#: Risks of signs and of numbers, with the parameters of their own.
+OF_SIGNS: dict[str, dict[str, Any]] = {
+    "Hinge": {}, "SquaredHinge": {}, "Logistic": {}, "Exponential": {}, "ROCArea": {}, "Jaccard": {},
+    "BalancedAccuracy": {}, "BreakEven": {}, "FBeta": {"beta": 1.0}, "PrecisionAt": {"k": 2}, "RecallAt": {"k": 2},
+    "Novelty": {"rho": 1.0},
+}  # fmt: skip
+OF_NUMBERS: dict[str, dict[str, Any]] = {
+    "LeastSquares": {}, "Absolute": {}, "Huber": {}, "Poisson": {}, "Quantile": {"tau": 0.5},
+    "EpsilonInsensitive": {"eps": 0.125},
+}  # fmt: skip
 
 
 @recipe
 def scalar_risks(rng: Rng) -> Call:
-    r = so.risks
-    X, signs = eighths(rng, 6, 3), np.array([1.0, -1, 1, -1, 1, 1])
-    real = eighths(rng, 6)
-    name = str(
-        rng.choice(
-            [
-                "Hinge",
-                "SquaredHinge",
-                "Logistic",
-                "Exponential",
-                "LeastSquares",
-                "Absolute",
-                "Huber",
-                "ROCArea",
-                "Jaccard",
-                "BalancedAccuracy",
-                "BreakEven",
-                "FBeta",
-                "Quantile",
-                "EpsilonInsensitive",
-                "Poisson",
-                "PrecisionAt",
-                "RecallAt",
-                "Novelty",
-            ]
-        )
-    )
-    target = {"LeastSquares": real, "Absolute": real, "Huber": real, "Quantile": real, "EpsilonInsensitive": real}
-    target["Poisson"] = np.abs(np.rint(real))
-    w = eighths(rng, 3)
-    arguments = {"X": A(X, k.rows), "y": A(target.get(name, signs), k.targets), "w": A(w, k.weights)}
-    extra = {
-        "FBeta": ("beta", A(1.0, k.real)),
-        "Quantile": ("tau", A(0.5, k.real)),
-        "EpsilonInsensitive": ("eps", A(0.125, k.real)),
-        "PrecisionAt": ("k", A(2, k.count)),
-        "RecallAt": ("k", A(2, k.count)),
-        "Novelty": ("rho", A(1.0, k.real)),
-    }
-    if name in extra:
-        arguments[extra[name][0]] = extra[name][1]
+    X, signs, real, w = eighths(rng, 6, 3), np.array([1.0, -1, 1, -1, 1, 1]), eighths(rng, 6), eighths(rng, 3)
+    name = str(rng.choice([*OF_SIGNS, *OF_NUMBERS]))
+    own = {"y": signs, **OF_SIGNS[name]} if name in OF_SIGNS else {"y": real, **OF_NUMBERS[name]}
+    if name == "Poisson":
+        own["y"] = np.abs(np.rint(real))
     if name == "Novelty":
-        del arguments["y"]
-    return Call(lambda w, **v: getattr(r, name)(**v)(w), arguments, tolerance=1e-6)
+        del own["y"]
+    return near(1e-6, lambda w, **v: getattr(so.risks, name)(**v)(w), X=X, w=w, **own)
 
 
 @recipe
 def vector_risks(rng: Rng) -> Call:
-    r = so.risks
-    X, y = eighths(rng, 6, 2), np.array([0, 1, 2, 0, 1, 2])
-    which = int(rng.integers(6))
-    if which == 0:
-        return Call(
-            lambda w, **v: r.Multiclass(**v)(w),
-            {
-                "X": A(X, k.rows),
-                "y": A(y, k.classes),
-                "delta": A(1.0 - np.eye(3), optional(k.array)),
-                "n_classes": A(3, optional(k.count)),
-                "w": A(eighths(rng, 6), k.weights),
-            },
-            tolerance=None,
-        )
-    if which == 1:
-        return Call(
-            lambda w, **v: r.Softmax(**v)(w),
-            {"X": A(X, k.rows), "y": A(y, k.classes), "w": A(eighths(rng, 6), k.weights)},
-            tolerance=None,
-        )
-    if which == 2:
-        return Call(
-            lambda w, **v: r.MultivariateRegression(**v)(w),
-            {
-                "X": A(X, k.rows),
-                "y": A(eighths(rng, 6, 2), k.array),
-                "M": A(np.eye(2), optional(k.array)),
-                "w": A(eighths(rng, 4), k.weights),
-            },
-            tolerance=None,
-        )
-    if which == 3:
-        return Call(
-            lambda w, **v: r.Ordinal(**v)(w),
-            {"X": A(X, k.rows), "y": A(y, k.targets), "cost": A("constant", k.option), "w": A(eighths(rng, 2), None)},
-            tolerance=None,
-        )
-    if which == 4:
-        pairs = np.array([[0, 1], [2, 3]])
-        return Call(
-            lambda w, **v: r.Preference(**v)(w),
-            {
-                "X": A(X, k.rows),
-                "pairs": A(pairs, k.array),
-                "cost": A(np.ones(2), optional(k.array)),
-                "w": A(eighths(rng, 2), k.weights),
-            },
-            tolerance=None,
-        )
-    return Call(
-        lambda w, **v: r.Ranking(**v)(w),
-        {
-            "X": A(X, k.rows),
-            "relevance": A(y.astype(float), k.array),
-            "query": A(np.array([0, 0, 0, 1, 1, 1]), k.loose(k.classes)),
-            "measure": A("ndcg", k.option),
-            "decay": A(0.25, k.real),
-            "w": A(eighths(rng, 2), k.weights),
-        },
-        tolerance=None,
-    )
+    r, X, y, two = so.risks, eighths(rng, 6, 2), np.array([0, 1, 2, 0, 1, 2]), eighths(rng, 2)
+    classes, w, costs = A(y, k.classes), eighths(rng, 6), {"delta": maybe(1.0 - np.eye(3)), "n_classes": maybe(3)}
+    rankings = {"query": A(np.array([0, 0, 0, 1, 1, 1]), k.loose(k.classes)), "measure": "ndcg", "decay": 0.25}
+    table: list[tuple[Any, dict[str, Any]]] = [
+        (r.Multiclass, {"y": classes, "w": w, **costs}),
+        (r.Softmax, {"y": classes, "w": w}),
+        (r.MultivariateRegression, {"y": eighths(rng, 6, 2), "M": maybe(np.eye(2)), "w": eighths(rng, 4)}),
+        (r.Ordinal, {"y": y, "cost": "constant", "w": A(two)}),
+        (r.Preference, {"pairs": np.array([[0, 1], [2, 3]]), "cost": maybe(np.ones(2)), "w": two}),
+        (r.Ranking, {"relevance": y.astype(float), "w": two, **rankings}),
+    ]
+    risk, arguments = table[int(rng.integers(len(table)))]
+    return call(lambda w, **v: risk(**v)(w), X=X, **arguments)
 
 
 @recipe
 def graph_risks(rng: Rng) -> Call:
-    r = so.risks
-    X, y = eighths(rng, 6, 2), list("cdecde")
-    edges = [("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "e")]
-    if rng.random() < 0.5:
-        return Call(
-            lambda **v: r.Ontology(**v)(np.ones(2 * 5)),
-            {"X": A(X, k.rows), "y": A(y, k.classes), "edges": A(edges, k.edges)},
-            tolerance=None,
-        )
-    return Call(
-        lambda **v: r.PathSoftmax(**v)(np.ones(2 * 6)),
-        {
-            "X": A(X, k.rows),
-            "y": A(y, k.classes),
-            "hierarchy": A(tree(), k.thing),
-            "alpha": A(np.ones(6), optional(k.array)),
-        },
-        tolerance=None,
-    )
+    given: dict[str, Any] = {"X": eighths(rng, 6, 2), "y": A(list("cdecde"), k.classes)}
+    paths = {"hierarchy": tree(), "alpha": maybe(np.ones(6))}
+    calls = [
+        call(lambda **v: so.risks.Ontology(**v)(np.ones(2 * 5)), edges=EDGES, **given),
+        call(lambda **v: so.risks.PathSoftmax(**v)(np.ones(2 * 6)), **paths, **given),
+    ]
+    return one_of(rng, calls)
 
 
 @recipe
 def structured_risk(rng: Rng) -> Call:
-    m, X, Y, xkind, ykind = structure_of(rng)
-    width = m.n_weights(X[0])
-    return Call(
-        lambda w, **v: so.train.StructuredRisk(**v)(w),
-        {
-            "model": A(m, k.thing),
-            "X": A(X, _list(xkind)),
-            "y": A(Y, _list(ykind)),
-            "surrogate": A("margin", k.option),
-            "search": A("auto", k.option),
-            "n_jobs": A(1, k.count),
-            "rtol": A(1e-3, k.real),
-            "w": A(eighths(rng, width), k.weights),
-        },
-        tolerance=None,
-    )
+    m, X, Y, ykind = structure_of(rng)
+    data = {"X": A(X, of_examples(k.rows)), "y": A(Y, of_examples(ykind)), "w": eighths(rng, m.n_weights(X[0]))}
+    options = {"surrogate": "margin", "search": "auto", "n_jobs": 1, "rtol": 1e-3}
+    return call(lambda w, **v: so.train.StructuredRisk(**v)(w), model=m, **data, **options)
 
 
 @recipe
 def measures(rng: Rng) -> Call:
     r = so.risks
-    which = int(rng.integers(3))
-    if which == 0:
-        return Call(lambda k: r.NDCG(k).weights(np.array([1.0, 0, 2])), {"k": A(2, optional(k.count))}, tolerance=None)
-    if which == 1:
-        return Call(lambda n: r.PrecisionAtN(n).weights(np.array([1.0, 0, 1])), {"n": A(2, k.count)}, tolerance=None)
-    return Call(
-        lambda **v: r.ERU(**v).weights(np.array([1.0, 0, 2])),
-        {"half_life": A(5.0, k.real), "neutral": A(0.0, k.real)},
-        tolerance=None,
-    )
+    calls = [
+        call(lambda k: r.NDCG(k).weights(np.array([1.0, 0, 2])), k=maybe(2)),
+        call(lambda n: r.PrecisionAtN(n).weights(np.array([1.0, 0, 1])), n=2),
+        call(lambda **v: r.ERU(**v).weights(np.array([1.0, 0, 2])), half_life=5.0, neutral=0.0),
+    ]
+    return one_of(rng, calls)
 
 
 @recipe
 def regularizers(rng: Rng) -> Call:
-    r = so.regularizers
-    w = np.abs(eighths(rng, 3)) + 0.125
-    which = int(rng.integers(3))
-    if which == 0:
-        return Call(lambda p: r.Lp(p).value(w), {"p": A(1.5, k.real)})
-    if which == 1:
-        return Call(lambda B: r.Quadratic(B).value(w), {"B": A(2 * np.eye(3), k.array)})
-    return Call(lambda normalized: r.Entropy(normalized).value(np.full(4, 0.25)), {"normalized": A(True, k.flag)})
+    r, w = so.regularizers, np.abs(eighths(rng, 3)) + 0.125
+    calls = [
+        exact(lambda p: r.Lp(p).value(w), p=1.5),
+        exact(lambda B: r.Quadratic(B).value(w), B=2 * np.eye(3)),
+        exact(lambda normalized: r.Entropy(normalized).value(np.full(4, 0.25)), normalized=True),
+    ]
+    return one_of(rng, calls)
+
+
+#: Options of trainers, and who has them.
+BUNDLES = ("proximal_bundle", "trust_region_bundle")
+TRAINERS = ("bcfw", "block_ascent", "bmrm", "multiclass_ascent", "n_slack", "one_slack", *BUNDLES)
+OPTIONS: list[tuple[str, Any, tuple[str, ...]]] = [
+    ("w0", maybe(np.zeros(9)), ("bmrm", *BUNDLES)),
+    ("regularizer", maybe(None), ("sgd", *(name for name in TRAINERS if name != "multiclass_ascent"))),
+    ("random_state", 0, ("bcfw", "block_ascent", "multiclass_ascent", "n_slack", "sgd", "coordinate_descent")),
+    ("cached_passes", 20, ("block_ascent", "multiclass_ascent")),
+    ("cached_labels", 20, ("block_ascent", "n_slack", "one_slack")),
+    ("max_cuts", maybe(20), ("bmrm",)),
+    ("batch_size", maybe(20), ("sgd",)),
+    ("theta", 0.25, ("bmrm", "one_slack")),
+    ("serious_share", 0.125, BUNDLES),
+    ("average", "weighted", ("bcfw", "sgd")),
+    ("certify", True, ("sgd",)),
+]
 
 
 @recipe
 def trainers(rng: Rng) -> Call:
-    t = so.train
-    name = str(
-        rng.choice(
-            [
-                "bcfw",
-                "block_ascent",
-                "bmrm",
-                "multiclass_ascent",
-                "n_slack",
-                "one_slack",
-                "proximal_bundle",
-                "trust_region_bundle",
-                "sgd",
-                "coordinate_descent",
-            ]
-        )
-    )
-    X = eighths(rng, 6, 3)
-    risk: Any
+    name, X = str(rng.choice([*TRAINERS, "sgd", "coordinate_descent"])), eighths(rng, 6, 3)
+    risk: Any = so.train.StructuredRisk(so.structures.Multiclass(3), X, [0, 1, 2, 0, 1, 2])
     if name == "coordinate_descent":
         risk = so.risks.Hinge(X, np.array([1.0, -1, 1, -1, 1, 1]))
-    else:
-        risk = t.StructuredRisk(so.structures.Multiclass(3), X, [0, 1, 2, 0, 1, 2])
-    arguments = {"risk": A(risk, k.thing), "lam": A(0.125, k.real), **LIMITS}
-    arguments["callback"] = A(lambda monitor: None, optional(k.function))
-    arguments["checkpoint"] = A(None, k.loose(k.thing))
-    arguments["verbose"] = A(False, k.flag)
-    if name in ("bmrm", "proximal_bundle", "trust_region_bundle"):
-        arguments["w0"] = A(np.zeros(9), optional(k.array))
-    if name not in ("coordinate_descent", "multiclass_ascent"):
-        arguments["regularizer"] = A(None, optional(k.thing))
-    if name in ("bcfw", "block_ascent", "multiclass_ascent", "n_slack", "sgd", "coordinate_descent"):
-        arguments["random_state"] = A(0, k.seed)
-    for option, own in {
-        "cached_passes": ("block_ascent", "multiclass_ascent"),
-        "cached_labels": ("block_ascent", "n_slack", "one_slack"),
-        "max_cuts": ("bmrm",),
-        "batch_size": ("sgd",),
-    }.items():
-        if name in own:
-            arguments[option] = A(20, k.count if option not in ("max_cuts", "batch_size") else optional(k.count))
-    if name in ("bmrm", "one_slack"):
-        arguments["theta"] = A(0.25, k.real)
-    if name in ("proximal_bundle", "trust_region_bundle"):
-        arguments["serious_share"] = A(0.125, k.real)
-    if name in ("bcfw", "sgd"):
-        arguments["average"] = A("weighted", k.option)
-    if name == "sgd":
-        arguments["certify"] = A(True, k.flag)
+    arguments: dict[str, Any] = {"risk": risk, "lam": 0.125, **LIMITS, "callback": maybe(lambda monitor: None)}
+    arguments |= {"checkpoint": A(None, k.loose(k.thing)), "verbose": False}
+    arguments |= {option: value for option, value, own in OPTIONS if name in own}
 
     def check(result: Any) -> None:
         assert np.isfinite(result.w).all(), "weights that are not finite"
         assert not np.isnan(result.objective)
 
-    return Call(getattr(t, name), arguments, check, tolerance=None)
+    return call(getattr(so.train, name), **arguments).checked(check)
 
 
 @recipe
 def dual(rng: Rng) -> Call:
-    M = eighths(rng, 3, 3)
-    return Call(
-        lambda **v: so.train.solve_simplex_qp(**v)[0],
-        {
-            "gram": A(M @ M.T, k.array),
-            "b": A(eighths(rng, 3), k.array),
-            "lam": A(0.5, k.real),
-            "absolute_tol": A(1e-9, k.real),
-        },
-        tolerance=None,
-    )
+    M, b = eighths(rng, 3, 3), eighths(rng, 3)
+    return call(lambda **v: so.train.solve_simplex_qp(**v)[0], gram=M @ M.T, b=b, lam=0.5, absolute_tol=1e-9)
 
 
 @recipe
 def norms(rng: Rng) -> Call:
-    h = tree()
-    n = so.norms
-    which = int(rng.integers(5))
-    if which == 0:
-        return Call(n.maxmin, {"hierarchy": A(h, k.thing), "root": A(False, k.flag)})
-    if which == 1:
-        return Call(lambda hierarchy: len(n.minimal_graph(hierarchy).sizes), {"hierarchy": A(h, k.thing)})
-    if which == 2:
-        return Call(
-            n.normalization,
-            {
-                "hierarchy": A(h, k.thing),
-                "rho": A(2.0, k.real),
-                "root": A(False, k.flag),
-                "tolerance": A(None, optional(k.real)),
-                "weights": A(np.ones(6), optional(k.array)),
-            },
-            tolerance=1e-4,
-        )
-    if which == 3:
-        return Call(
-            n.shared_alpha,
-            {
-                "squared_norms": A(np.abs(eighths(rng, 6)) + 1, k.array),
-                "hierarchy": A(h, k.thing),
-                "root": A(True, k.flag),
-                "floor": A(0.0, k.real),
-                "shares": A("optimal", k.option),
-            },
-            tolerance=1e-4,
-        )
-    return Call(
-        n.shared_frobenius,
-        {
-            "U": A(eighths(rng, 3, 3), k.array),
-            "hierarchy": A(h, optional(k.thing)),
-            "rtol": A(1e-3, optional(k.real)),
-        },
-        tolerance=1e-2,
-    )
+    n, h, squares = so.norms, tree(), np.abs(eighths(rng, 6)) + 1
+    loose = {"root": False, "tolerance": maybe(None, k.real), "weights": maybe(np.ones(6))}
+    options = {"root": True, "floor": 0.0, "shares": "optimal"}
+    calls = [
+        exact(n.maxmin, hierarchy=h, root=False),
+        exact(lambda hierarchy: len(n.minimal_graph(hierarchy).sizes), hierarchy=h),
+        near(1e-4, n.normalization, hierarchy=h, rho=2.0, **loose),
+        near(1e-4, n.shared_alpha, squared_norms=squares, hierarchy=h, **options),
+        near(1e-2, n.shared_frobenius, U=eighths(rng, 3, 3), hierarchy=maybe(h), rtol=maybe(1e-3)),
+    ]
+    return one_of(rng, calls)
 
 
 # ---- estimators ----------------------------------------------------------------------------------
 
 
-def _estimators(rng: Rng) -> tuple[Any, dict[str, A], Any, Any, Any, Any]:
+def _estimators(rng: Rng) -> tuple[Any, dict[str, Any], Any, Any, Any, Any]:
     """A class, its parameters, and data with their kinds."""
-    X = eighths(rng, 12, 3)
-    two = np.tile([0, 1], 6)
-    three = np.tile([0, 1, 2], 4)
-    path: dict[str, A] = {"checkpoint": A(None, None), "verbose": A(False, k.flag)}
-    lam = {"lam": A(0.125, k.real), **LIMITS, **path}
-    which = int(rng.integers(13))
-    if which == 0:
-        return so.AUCMaximizer, lam, X, two, k.rows, k.classes
-    if which == 1:
-        own = {
-            "loss": A("hinge", k.option),
-            "multi_class": A("ovr", k.option),
-            "trainer": A("auto", k.option),
-            "intercept": A(True, k.flag),
-            "intercept_scaling": A(1.0, k.real),
-            "random_state": A(0, k.seed),
-        }
-        return so.LinearSVM, lam | own, X, three, k.rows, k.classes
-    if which == 2:
-        return so.FBetaSVM, lam | {"beta": A(1.0, k.real)}, X, two, k.rows, k.classes
-    if which == 3:
-        return so.OrdinalRegressor, lam | {"cost": A("constant", k.option)}, X, three, k.rows, k.classes
-    if which == 4:
-        return so.QuantileRegressor, lam | {"tau": A(0.5, k.real)}, X, eighths(rng, 12), k.rows, k.targets
-    if which == 5:
-        own = {"measure": A("pairs", k.option), "decay": A(0.25, k.real)}
-        return so.RankSVM, lam | own, X, three.astype(float), k.rows, k.targets
-    if which in (6, 7):
-        cls = so.HierarchicalSVM if which == 6 else so.SharedSVM
-        own = {
-            "hierarchy": A([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "e")], k.edges),
-            "kind": A("leaf", k.option),
-            "margin": A("auto", k.option),
-            "trainer": A("auto", k.option),
-            "intercept": A(True, k.flag),
-            "dtype": A("float64", k.option),
-            "n_jobs": A(1, k.count),
-            "random_state": A(0, k.seed),
-            "max_memory": A(None, optional(k.real)),
-        }
-        if which == 6:
-            own |= {
-                "normalization": A("rho", k.option),
-                "rho": A(2.0, k.real),
-                "support": A("auto", k.option),
-                "divided": A(False, k.flag),
-                "tolerance": A(None, optional(k.real)),
-                "certify": A(True, k.flag),
-            }
-        else:
-            own |= {"max_rounds": A(2, k.count), "rounds_tol": A(0.125, k.real), "floor": A(1e-8, k.real)}
-            own["shares"] = A("optimal", k.option)
-        shared = {name: a for name, a in lam.items() if name != "checkpoint"}
-        return cls, shared | own, X, np.tile(list("cde"), 4), k.rows, k.classes
-    if which == 8:
-        seqs = [eighths(rng, t, 2) for t in (2, 3, 1, 4)]
-        tags = [rng.choice(["a", "b"], len(s)).tolist() for s in seqs]
-        own = {
-            "states": A(["a", "b"], optional(k.names)),
-            "transitions": A(np.ones((2, 2)), optional(k.array)),
-            "initial": A(np.ones(2), optional(k.array)),
-            "intercept": A(False, k.flag),
-            "n_jobs": A(1, k.count),
-        }
-        return so.CRF, lam | own, seqs, tags, _list(k.rows), _list(k.classes)
-    if which == 9:
-        own = {
-            "model": A(so.structures.MultiLabel(3), k.thing),
-            "kernel": A("rbf", k.option),
-            "lam": A(0.125, k.real),
-            "intercept": A(True, k.flag),
-            "solver": A("auto", k.option),
-            "gamma": A(1.0, optional(k.real)),
-            "method": A("auto", k.option),
-            "n_landmarks": A(5, k.count),
-            "rtol": A(1e-3, k.real),
-            "max_programs": A(50, k.count),
-            "n_jobs": A(1, k.count),
-            "random_state": A(0, k.seed),
-        }
-        return so.ConditionalRiskMinimizer, own, X, rng.integers(0, 2, (12, 3)), k.rows, k.indicators
-    m, X, Y, xkind, ykind = structure_of(rng)
-    own = {
-        "model": A(m, k.thing),
-        "surrogate": A(str(rng.choice(["margin", "slack"])), k.one_or_several),
-        "search": A("auto", k.option),
-        "trainer": A(str(rng.choice(["auto", "bmrm", "n_slack", "one_slack", "bcfw", "sgd"])), k.option),
-        "n_jobs": A(1, k.count),
-        "random_state": A(0, k.seed),
-    }
-    return so.StructuredSVM, lam | own, X, Y, _list(xkind), _list(ykind)
+    e, X, real = so.estimators, eighths(rng, 12, 3), eighths(rng, 12)
+    two, three, leaves = np.tile([0, 1], 6), np.tile([0, 1, 2], 4), np.tile(list("cde"), 4)
+    lam = {"lam": 0.125, **LIMITS, "verbose": False}
+    run = {"n_jobs": 1, "random_state": 0}
+    path = {"checkpoint": A(None)}
+    svm = {"loss": "hinge", "multi_class": "ovr", "trainer": "auto", "intercept": True, "intercept_scaling": 1.0}
+    nodes = {"hierarchy": EDGES, "kind": "leaf", "margin": "auto", "trainer": "auto", "intercept": True, **run}
+    nodes |= {"dtype": "float64", "max_memory": maybe(None, k.real)}
+    weighted = {"normalization": "rho", "rho": 2.0, "support": "auto", "divided": False, "certify": True}
+    weighted |= {"tolerance": maybe(None, k.real)}
+    rounds = {"max_rounds": 2, "rounds_tol": 0.125, "floor": 1e-8, "shares": "optimal"}
+    seqs = [eighths(rng, t, 2) for t in (2, 3, 1, 4)]
+    tags = [rng.choice(["a", "b"], len(s)).tolist() for s in seqs]
+    chain = {"states": maybe(["a", "b"], k.names), "intercept": False, "n_jobs": 1}
+    chain |= {"transitions": maybe(np.ones((2, 2))), "initial": maybe(np.ones(2))}
+    kernel = {"kernel": "rbf", "lam": 0.125, "intercept": True, "gamma": maybe(1.0), "solver": "auto", **run}
+    kernel |= {"method": "auto", "n_landmarks": 5, "rtol": 1e-3, "max_programs": 50}
+    table: list[tuple[Any, dict[str, Any], Any, Any, Any, Any]] = [
+        (e.AUCMaximizer, lam | path, X, two, k.rows, k.classes),
+        (e.LinearSVM, lam | path | svm | {"random_state": 0}, X, three, k.rows, k.classes),
+        (e.FBetaSVM, lam | path | {"beta": 1.0}, X, two, k.rows, k.classes),
+        (e.OrdinalRegressor, lam | path | {"cost": "constant"}, X, three, k.rows, k.classes),
+        (e.QuantileRegressor, lam | path | {"tau": 0.5}, X, real, k.rows, k.array),
+        (e.RankSVM, lam | path | {"measure": "pairs", "decay": 0.25}, X, three.astype(float), k.rows, k.array),
+        (e.HierarchicalSVM, lam | nodes | weighted, X, leaves, k.rows, k.classes),
+        (e.SharedSVM, lam | nodes | rounds, X, leaves, k.rows, k.classes),
+        (e.CRF, lam | path | chain, seqs, tags, of_examples(k.rows), of_examples(k.classes)),
+        (
+            e.ConditionalRiskMinimizer, {"model": so.structures.MultiLabel(3), **kernel}, X,
+            rng.integers(0, 2, (12, 3)), k.rows, k.indicators,
+        ),
+    ]  # fmt: skip
+    which = int(rng.integers(len(table) + 3))
+    if which < len(table):
+        return table[which]
+    m, inputs, labels, ykind = structure_of(rng)
+    own = {"model": m, "surrogate": A(str(rng.choice(["margin", "slack"])), k.one_or_several), "search": "auto", **run}
+    own["trainer"] = str(rng.choice(["auto", "bmrm", "n_slack", "one_slack", "bcfw", "sgd"]))
+    return so.StructuredSVM, lam | path | own, inputs, labels, of_examples(k.rows), of_examples(ykind)
+
+
+def _made(cls: Any, parameters: dict[str, Any]) -> Any:
+    return cls(**{name: value_of(argument) for name, argument in parameters.items()})
 
 
 def _sound(estimator: Any) -> None:
@@ -435,26 +222,24 @@ def _sound(estimator: Any) -> None:
 @recipe
 def fit_parameters(rng: Rng) -> Call:
     cls, parameters, X, Y, _, _ = _estimators(rng)
-    return Call(lambda **v: cls(**v).fit(X, Y), parameters, _sound, tolerance=None)
+    return call(lambda **v: cls(**v).fit(X, Y), **parameters).checked(_sound)
 
 
 @recipe
 def fit_data(rng: Rng) -> Call:
     cls, parameters, X, Y, xkind, ykind = _estimators(rng)
-    valid = {name: a.value for name, a in parameters.items()}
 
     def fit(X: Any, y: Any) -> Any:
-        e = cls(**valid).fit(X, y)
+        e = _made(cls, parameters).fit(X, y)
         _sound(e)
         return np.asarray(e.coef_.todense() if hasattr(e.coef_, "todense") else e.coef_) if hasattr(e, "coef_") else 0
 
-    return Call(fit, {"X": A(X, xkind), "y": A(Y, ykind)}, tolerance=0.2)
+    return near(0.2, fit, X=A(X, xkind), y=A(Y, ykind))
 
 
 def fitted(rng: Rng) -> tuple[Any, Any, Any, Any, Any]:
     cls, parameters, X, Y, xkind, ykind = _estimators(rng)
-    valid = {name: a.value for name, a in parameters.items()}
-    return cls(**valid).fit(X, Y), X, Y, xkind, ykind
+    return _made(cls, parameters).fit(X, Y), X, Y, xkind, ykind
 
 
 @recipe
@@ -469,32 +254,26 @@ def predict(rng: Rng) -> Call:
         assert len(found) in (12, 6, 4, len(found)), f"{len(found)} predictions"
         return found
 
-    return Call(run, {"X": A(X, k.loose(xkind))}, tolerance=1e-6)
+    return near(1e-6, run, X=A(X, k.loose(xkind)))
 
 
 @recipe
 def score(rng: Rng) -> Call:
     e, X, Y, xkind, ykind = fitted(rng)
-    return Call(positional(e.score, "X", "Y"), {"X": A(X, xkind), "Y": A(Y, ykind)}, tolerance=1e-6)
+    return near(1e-6, positional(e.score, "X", "Y"), X=A(X, xkind), Y=A(Y, ykind))
 
 
 @recipe
 def unfitted(rng: Rng) -> Call:
     cls, parameters, X, _, xkind, _ = _estimators(rng)
-    e = cls(**{name: a.value for name, a in parameters.items()})
-    return Call(e.predict, {"X": A(X, xkind)}, tolerance=None)
+    return call(_made(cls, parameters).predict, X=A(X, xkind))
 
 
 @recipe
 def save_and_set(rng: Rng) -> Call:
     e, X, Y, _, _ = fitted(rng)
     if rng.random() < 0.5:
-        folder = Path(tempfile.mkdtemp(dir="."))
-        return Call(e.save, {"path": A(folder / "model.npz", k.path)}, tolerance=None)
+        return call(e.save, path=Path(tempfile.mkdtemp(dir=".")) / "model.npz")
     parameter = str(rng.choice(sorted(e.get_params(deep=False))))
-    return Call(
-        lambda value: e.set_params(**{parameter: value}).fit(X, Y),
-        {"value": A(getattr(e, parameter), k.loose(k.thing))},
-        _sound,
-        tolerance=None,
-    )
+    value = A(getattr(e, parameter), k.loose(k.thing))
+    return call(lambda value: e.set_params(**{parameter: value}).fit(X, Y), value=value).checked(_sound)
