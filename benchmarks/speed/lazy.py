@@ -150,7 +150,7 @@ def pairs(examples: int = 500) -> Rows:
                 halves = (Z[:, :n] == 0.5).any(axis=1)
                 bounds, second = timed(lambda: graph.tighten(unary, P, Z, values))  # noqa: B023
                 seconds += first, second
-            exact = graph.solve_exact_batch(unary, np.ascontiguousarray(P))[1]
+            exact = graph.solve_exact(unary, np.ascontiguousarray(P))[1]
             whole = (np.rint(Z) == Z).all(axis=1)
             assert (bounds >= exact - 1e-9).all() and np.abs(values - exact)[whole].max(initial=0.0) < 1e-9
             roof, cycles = 1e6 * seconds / 3 / len(unary)

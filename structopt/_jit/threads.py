@@ -123,10 +123,10 @@ def in_threads(work: Callable[[int, int], object], n_rows: int, n_jobs: int) -> 
     >>> seen
     [(0, 5)]
     """
-    n_jobs = max(1, min(n_jobs, n_rows))
-    if n_jobs == 1:
+    if n_jobs <= 1 or n_rows <= 1:
         work(0, n_rows)
         return
+    n_jobs = min(n_jobs, n_rows)
     call = _Call(work, pairwise(n_rows * k // n_jobs for k in range(n_jobs + 1)))
     try:
         _Pool.add(call, n_jobs - 1)

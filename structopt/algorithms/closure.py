@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._jit import FloatArray, floats, kernel
+from structopt._jit import FloatArray, IntArray, floats, kernel
 from structopt._jit.graphs import preorder
 from structopt._jit.products import dot
 from structopt._jit.threads import in_threads
@@ -26,7 +26,6 @@ from structopt.algorithms.diagram.path_networks import arc_diagram
 from structopt.algorithms.maxflow import (
     FlowState,
     adjacency,
-    check_arcs,
     dinic,
     flow_scratch,
     integer_scale,
@@ -38,98 +37,15 @@ from structopt.errors import DeclarationError
 from structopt.recognize import Closure, Record
 from structopt.recognize.patterns import forest_order
 
-__all__ = ["ClosureAlgorithm", "ClosureGraph"]
+__all__ = ["ClosureAlgorithm"]
 
 # Sum of |integer weights| < 2^54. The head-room is for warm starts, whose flows may pile up on the arcs, which have no
 # capacity: a kept flow that sums to more than 2^60 is dropped, and nothing exceeds 2^62.
 _BITS = 54
 _KEPT_LIMIT = 2.0**60
 _UNBOUNDED = 2**61
-
-
-class ClosureGraph:
-    """Oracle of the closures of one graph: a chosen child needs its parent, and the nodes of a cycle come together.
-
-    Ties: the smallest optimal closure, which is the intersection of all. Weights are rounded to 54-bit integers, so
-    that an answer is within ``n 2^-53 sum|w|`` of the optimum.
-    """
-
-    def __init__(self, n: int, child: npt.ArrayLike, parent: npt.ArrayLike) -> None:
-        self.n = n = int(n)
-        self.child, self.parent = check_arcs(n, child, parent, ("child", "parent"))
-        self.n_arcs = m = self.child.size
-        ptr, slot, back = adjacency(n, self.child, self.parent)
-        head = np.empty(2 * m, np.uint32)
-        rev = np.empty(2 * m, np.uint32)
-        head[slot], rev[slot] = self.parent, back
-        head[back], rev[back] = self.child, slot
-        self._network = (ptr, head, rev, slot)
-        self._no_state = (np.empty((0, 0), np.int64), np.empty(0, np.int64))
-        #: Nodes of a forest, parents first, and the place of each node's parent in this order; None for other graphs.
-        self.forest = forest_order(self.child, self.parent, n)
-        self._n_flows = m if self.forest is None else 0
-        if self.forest is not None:
-            order, parents = self.forest
-            self._order, self._up = order.astype(np.int32), np.full(n, -1, dtype=np.int32)
-            self._up[order] = np.where(parents >= 0, order[parents], -1)
-
-    def __repr__(self) -> str:
-        return f"ClosureGraph(n={self.n}, n_arcs={self.n_arcs}, is_forest={self.is_forest})"
-
-    @property
-    def is_forest(self) -> bool:
-        """Whether every node has at most one parent and there is no cycle."""
-        return self.forest is not None
-
-    def warm_state(self, n_examples: int = 1) -> FlowState:
-        """Room for the flows of ``n_examples`` examples: 8 bytes an arc each (none in a forest)."""
-        return FlowState(n_examples, self._n_flows)
-
-    def solve(self, weights: npt.ArrayLike, state: FlowState | None = None, index: int = 0) -> FloatArray:
-        """Return the heaviest closure as a 0/1 vector; row `index` of a state warms it and keeps its flow."""
-        w = floats(weights, "weights", 1)
-        if w.size != self.n:
-            raise DeclarationError(f"weights must have {self.n} entries for {self!r}; they have {w.size}.")
-        if state is not None:
-            state.check(self._n_flows, 0, index)
-        Y, finite = np.empty((1, self.n)), np.empty(1, np.bool_)
-        self._solve_rows(w[None], state, index, 0, 1, Y, finite)
-        if not finite[0]:
-            _refuse(w)
-        y: FloatArray = Y[0]
-        return y
-
-    def _solve_rows(
-        self, W: FloatArray, state: FlowState | None, index: int, first: int, last: int, Y: FloatArray, finite: Any
-    ) -> None:
-        if self.is_forest:
-            _forest_rows(self._order, self._up, W, first, last, Y, finite)
-        else:
-            kept = self._no_state if state is None else (state.flow, state.exponent)
-            _cut_rows(*self._network, W, state is not None, *kept, index, first, last, Y, finite)
-
-    def solve_batch(self, weights: npt.ArrayLike, state: FlowState | None = None, n_jobs: int = 1) -> FloatArray:
-        """`solve` for every row of ``weights`` (B, n); row k of the state warms row k."""
-        W = floats(weights, "weights", 2)
-        B = W.shape[0]
-        if W.shape[1] != self.n:
-            raise DeclarationError(f"weights must have shape (B, {self.n}) for {self!r}; they have {W.shape}.")
-        if state is not None:
-            state.check(self._n_flows, 0)
-            if len(state) != B:
-                raise DeclarationError(f"the batch has {B} examples and the warm state {len(state)}.")
-        Y, finite = np.empty((B, self.n)), np.empty(B, np.bool_)
-        in_threads(lambda first, last: self._solve_rows(W, state, 0, first, last, Y, finite), B, n_jobs)
-        wrong = np.flatnonzero(~finite)
-        if wrong.size:
-            _refuse(W[wrong[0]], int(wrong[0]))
-        return Y
-
-
-def _refuse(weights: FloatArray, row: int | None = None) -> None:
-    where = "" if row is None else f"example {row} of the batch: "
-    k = int(np.flatnonzero(~np.isfinite(weights))[0])
-    raise DeclarationError(f"{where}weights[{k}] is {weights[k]}; weights must be finite numbers.")
+#: In place of the flows and exponents of a warm state.
+_NO_STATE = (np.empty((0, 0), np.int64), np.empty(0, np.int64))
 
 
 @kernel
@@ -175,9 +91,12 @@ def _solve_forest(order: Any, up: Any, weights: Any, y: Any) -> bool:
 
 
 @kernel
-def _forest_rows(order: Any, up: Any, W: Any, first: int, last: int, Y: Any, finite: Any) -> None:
+def _forest_rows(order: Any, up: Any, W: Any, first: int, last: int, Y: Any) -> int:
+    """Close the rows ``first .. last-1``; return the first that is not finite, or -1."""
     for k in range(first, last):
-        finite[k] = _solve_forest(order, up, W[k], Y[k])
+        if not _solve_forest(order, up, W[k], Y[k]):
+            return k
+    return -1
 
 
 @kernel
@@ -220,50 +139,88 @@ def _cut(
 
 @kernel
 def _cut_rows(
-    ptr: Any, head: Any, rev: Any, slot: Any, W: Any, warm: bool, flow: Any, exponents: Any, kept_from: int,
-    first: int, last: int, Y: Any, finite: Any,
-) -> None:  # fmt: skip
-    """Close the rows ``first .. last-1``; row k owns row ``kept_from + k`` of the warm state."""
+    ptr: Any, head: Any, rev: Any, slot: Any, W: Any, warm: bool, flow: Any, exponents: Any,
+    first: int, last: int, Y: Any,
+) -> int:  # fmt: skip
+    """Do the same by minimum cuts; row k owns row k of the warm state."""
     n = W.shape[1]
     scratch = np.empty(head.size, np.int64), np.empty(n, np.int64), flow_scratch(n)
     for k in range(first, last):
-        finite[k] = _cut(ptr, head, rev, slot, W[k], warm, flow, exponents, kept_from + k, scratch, Y[k])
+        if not _cut(ptr, head, rev, slot, W[k], warm, flow, exponents, k, scratch, Y[k]):
+            return k
+    return -1
 
 
 class ClosureAlgorithm(PathsAlgorithm):
     """``y_child <= y_parent``: min cut, or the linear program's own O(n) recursion on a forest.
 
-    The closures of a forest of integer variables are the paths of a graph, which answers all questions.
+    Ties: the smallest optimal closure, which is the intersection of all. Weights are rounded to 54-bit integers, so
+    that an answer is within ``n 2^-53 sum|w|`` of the optimum. The nodes of a cycle come together. The closures of a
+    forest of integer variables are the paths of a graph, which answers all questions.
     """
 
     name = "closure"
     steps = per_question(argmax="nodes of a forest; a minimum cut of other graphs")
 
-    def __init__(self, graph: ClosureGraph, integer: bool = True) -> None:
-        self.graph = graph
-        self.answers = PathsAlgorithm.answers if graph.is_forest and integer else Question.ARGMAX
-        self._flows = WarmStarts(graph.warm_state)
+    def __init__(self, n: int, child: IntArray, parent: IntArray, integer: bool = True) -> None:
+        #: Nodes of a forest, parents first, and the place of each node's parent in this order; None for other graphs.
+        self.forest = forest_order(child, parent, n)
+        self.answers = PathsAlgorithm.answers if self.forest is not None and integer else Question.ARGMAX
+        self._flows = WarmStarts(partial(FlowState, n_flows=0 if self.forest is not None else child.size))
+        if self.forest is not None:
+            order, above = self.forest
+            up = np.full(n, -1, dtype=np.int32)
+            up[order] = np.where(above >= 0, order[above], -1)
+            self._tree = order.astype(np.int32), up
+            return
+        ptr, slot, back = adjacency(n, child.astype(np.int32), parent.astype(np.int32))
+        head = np.empty(2 * child.size, np.uint32)
+        rev = np.empty(2 * child.size, np.uint32)
+        head[slot], rev[slot] = parent, back
+        head[back], rev[back] = child, slot
+        self._network = (ptr, head, rev, slot)
 
     @classmethod
     def of_record(cls, record: Record, n: int) -> ClosureAlgorithm:
         assert isinstance(record, Closure)
-        return cls(ClosureGraph(n, record.child, record.parent), record.integer)
+        return cls(n, record.child, record.parent, record.integer)
+
+    def _close(self, C: FloatArray, state: FlowState | None, first: int, last: int, Z: FloatArray) -> None:
+        """Write the heaviest closures for rows of `C` into `Z`; row k of a state warms row k and keeps its flow."""
+        if self.forest is not None:
+            failed = _forest_rows(*self._tree, C, first, last, Z)
+        else:
+            kept = _NO_STATE if state is None else (state.flow, state.exponent)
+            failed = _cut_rows(*self._network, C, state is not None, *kept, first, last, Z)
+        if failed >= 0:
+            k = int(np.argmin(np.isfinite(C[failed])))
+            raise DeclarationError(f"Gain {k} of example {failed} is {C[failed, k]}; gains must be finite.")
+
+    def _solve(self, C: FloatArray, state: FlowState | None, n_jobs: int = 1) -> FloatArray:
+        """Return the heaviest closure for each row of `C`."""
+        C = floats(C, "C", 2)
+        Z = np.empty(C.shape)
+        in_threads(lambda first, last: self._close(C, state, first, last, Z), len(C), n_jobs)
+        return Z
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
-        z = self.graph.solve(c, None if key is None else self._flows[key])
+        C = floats(c[None], "c", 2)
+        Z = np.empty(C.shape)
+        self._close(C, None if key is None else self._flows[key], 0, 1, Z)
+        z: FloatArray = Z[0]
         value = dot(c, z)
         return Optimum(z, value, value)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
-        return Solutions.of_labels(C, self.graph.solve_batch(C, state=self._flows.batch(keys), n_jobs=n_jobs))
+        return Solutions.of_labels(C, self._solve(C, self._flows.batch(keys), n_jobs))
 
     def maximize_columns(
         self, gains: FloatArray, keys: Sequence[Hashable] | None = None
     ) -> tuple[sp.csr_array, FloatArray]:
         """Return the best labels for the columns of `gains`, as sparse rows, and their values."""
         C = np.ascontiguousarray(gains.T)
-        if self.graph.is_forest or keys is None:
-            Z = self.graph.solve_batch(C)
+        if self.forest is not None or keys is None:
+            Z = self._solve(C, None)
         else:
             # Flows are kept by example, whatever chunk it comes in.
             Z = np.array([self.maximize(c, key).z for c, key in zip(C, keys, strict=True)]).reshape(C.shape)
@@ -271,8 +228,8 @@ class ClosureAlgorithm(PathsAlgorithm):
 
     def make_diagram(self) -> Diagram:
         # Nodes are visited in depth-first order. A node is chosen, or left out with its subtree.
-        assert self.graph.forest is not None
-        order, parent = self.graph.forest
+        assert self.forest is not None
+        order, parent = self.forest
         place, size = preorder(parent)
         tail = np.concatenate([place, place])
         head = np.concatenate([place + 1, place + size])

@@ -17,13 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import as_array, kernel
-from structopt.errors import DeclarationError
+from structopt._jit import kernel
 
 __all__ = [
     "FlowState",
     "adjacency",
-    "check_arcs",
     "dinic",
     "flow_scratch",
     "integer_scale",
@@ -179,44 +177,12 @@ def dinic(n: int, ptr: Any, head: Any, rev: Any, res: Any, ex: Any, work: Any) -
             _pull(deficits[k], ptr, head, rev, res, ex, level, current, path)
 
 
-def check_arcs(n: int, tail: Any, head: Any, names: tuple[str, str]) -> tuple[Any, Any]:
-    """Validate two index arrays as the ends of arcs over ``n`` nodes and return them as int32."""
-    if n < 1:
-        raise DeclarationError(f"a graph needs at least one node, got n = {n}.")
-    ends = []
-    for name, given in zip(names, (tail, head), strict=True):
-        array = np.atleast_1d(as_array(given, name))
-        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise DeclarationError(
-                f"{name} must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}."
-            )
-        wrong = np.flatnonzero((array < 0) | (array >= n))
-        if wrong.size:
-            k = int(wrong[0])
-            raise DeclarationError(f"{name}[{k}] = {array[k]} is not a node: nodes are 0 to {n - 1}.")
-        ends.append(np.ascontiguousarray(array, dtype=np.int32))
-    if ends[0].size != ends[1].size:
-        raise DeclarationError(
-            f"{names[0]} and {names[1]} must have the same length, got {ends[0].size} and {ends[1].size}."
-        )
-    loops = np.flatnonzero(ends[0] == ends[1])
-    if loops.size:
-        k = int(loops[0])
-        raise DeclarationError(f"arc {k} joins node {ends[0][k]} to itself; remove it.")
-    return ends[0], ends[1]
-
-
 class FlowState:
-    """The flows that warm-started solves keep, one row for each example of a training set.
-
-    Made by ``graph.warm_state(n_examples)`` and updated in place. An untouched row is a cold start.
-    """
+    """The flows that warm-started solves keep, one row per example; a row of zeros is a cold start."""
 
     __slots__ = ("exponent", "flow", "negative")
 
     def __init__(self, n_examples: int, n_flows: int, n_signs: int = 0) -> None:
-        if n_examples < 1:
-            raise DeclarationError(f"a warm state needs at least one example, got {n_examples}.")
         self.flow = np.zeros((n_examples, n_flows), np.int64)
         self.negative = np.zeros((n_examples, n_signs), np.bool_)
         self.exponent = np.zeros(n_examples, np.int64)
@@ -228,16 +194,3 @@ class FlowState:
     def nbytes(self) -> int:
         """Memory held, in bytes."""
         return self.flow.nbytes + self.negative.nbytes + self.exponent.nbytes
-
-    def __repr__(self) -> str:
-        return f"FlowState(n_examples={len(self)}, nbytes={self.nbytes})"
-
-    def check(self, n_flows: int, n_signs: int, index: int = 0) -> None:
-        """Refuse a state of another graph or an example that it does not hold."""
-        if self.flow.shape[1] != n_flows or self.negative.shape[1] != n_signs:
-            raise DeclarationError(
-                f"this warm state belongs to another graph: it keeps {self.flow.shape[1]} flows an example, "
-                f"this graph needs {n_flows}. Make it with graph.warm_state()."
-            )
-        if not 0 <= index < len(self):
-            raise DeclarationError(f"example {index} is not in this warm state of {len(self)} examples.")

@@ -158,6 +158,7 @@ def _check_groups(record: Simplices | Cardinality, given: _Given) -> None:
 def _check_closure(record: Closure, given: _Given) -> None:
     given.within(0, given.n, child=record.child, parent=record.parent)
     given.sizes(len(record.child), parent=record.parent)
+    given.needs((record.child != record.parent).all(), "an arc joins a node to itself")
     given.integer(np.arange(given.n))
 
 

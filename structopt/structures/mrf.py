@@ -181,7 +181,7 @@ class PairwiseMRF(Model):
         space.subject_to(p <= y[second], name="second")
         space.subject_to(p >= y[first] + y[second] - 1, name="both")
         if self.tightened:
-            space.lazy(Cycles(n, self.graph.i, self.graph.j), name="cycles")
+            space.lazy(Cycles(n, first, second), name="cycles")
         features = {"y": Linear(intercept=intercept), "pair": Tied()}
         super().__init__(space, features, loss or Hamming(), solver=solver, integral=integral)
 
@@ -200,7 +200,7 @@ class PairwiseMRF(Model):
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The labels and their products."""
         y = binary_rows(floats("A label", label)[None], 1, self.n)[0]
-        return np.concatenate([y, self.graph.products(y)])
+        return self.graph.with_products(y)
 
     @property
     def is_relaxed(self) -> bool:
@@ -216,7 +216,7 @@ class PairwiseMRF(Model):
     def _encode_batch(self, labels: Any) -> FloatArray:
         """The labels and their products, one row an example."""
         rows = binary_rows(labels, n_examples(labels), self.n)
-        return np.hstack([rows, self.graph.products(rows)])
+        return self.graph.with_products(rows)
 
     def _batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         if not self._solves_itself:

@@ -21,13 +21,13 @@ def test_hard_pairwise_models_fall_back_to_the_solver(monkeypatch, rng):
     w = rng.normal(size=batch.n_weights)
     tables = batch.tables(w)
     _, wanted = batch.argmax(tables)
-    exact = model.graph.solve_exact_batch
+    exact = model.graph.solve_exact
 
     def unproved(*args, **kwargs):
         Y, values, proved = exact(*args, **kwargs)
         return np.zeros_like(Y), np.zeros_like(values), np.zeros_like(proved)
 
-    monkeypatch.setattr(model.graph, "solve_exact_batch", unproved)
+    monkeypatch.setattr(model.graph, "solve_exact", unproved)
     _, values = batch.argmax(tables)
     np.testing.assert_allclose(values, wanted, atol=1e-7)
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from structopt._jit import IntArray
 from structopt._jit.products import dot
-from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, BoolArray, Optimum, Solutions
 from structopt.algorithms.fronts import FrontPlan, Fronts
+from structopt.algorithms.maxflow import FlowState
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.algorithms.pairwise.loops import front_rows
 from structopt.algorithms.question import Question, per_question
@@ -42,6 +43,8 @@ class PairwiseAlgorithm(Algorithm):
         cycles: bool = False,
     ) -> None:
         self._graph, self._label, self._pair = graph, label, pair
+        order = np.concatenate([label, pair])
+        self._order = None if (order == np.arange(order.size)).all() else order
         self._flows = WarmStarts(graph.warm_state)
         self.integral = integer or forest
         self._exact = integer and not forest
@@ -55,36 +58,39 @@ class PairwiseAlgorithm(Algorithm):
         graph = PairwiseGraph(len(record.label), record.first, record.second)
         return cls(graph, record.label, record.pair, record.integer, record.forest)
 
-    def _join(self, y: FloatArray, p: FloatArray) -> FloatArray:
-        values = np.empty((*y.shape[:-1], len(self._label) + len(self._pair)))
-        values[..., self._label], values[..., self._pair] = y, p
-        return values
+    def _ordered(self, points: FloatArray) -> FloatArray:
+        """Return points whose labels come before their pairs as points of the space."""
+        if self._order is None:
+            return points
+        z = np.empty(points.shape)
+        z[..., self._order] = points
+        return z
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
-        unary, pair = c[self._label], c[self._pair]
-        if self._exact:
-            y, _, proved = self._graph.solve_exact(unary, pair)
-            if not proved:
-                return None
-            p = self._graph.products(y)
-        elif self._cycles:
-            return self.maximize_batch(c[None], keys=None if key is None else [key]).row(0)
-        else:
-            y, p, _ = self._graph.solve(unary, pair, state=None if key is None else self._flows[key])
-        z = self._join(y, p)
+        unary, pair = c[self._label][None], c[self._pair][None]
+        Z, bounds, solved = self._solve(unary, pair, None if key is None else self._flows[key], 1)
+        if solved is not None and not solved[0]:
+            return None
+        z = self._ordered(Z[0])
         value = dot(c, z)
-        return Optimum(z, value, value)
+        return Optimum(z, value, value if bounds is None else float(bounds[0]))
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         unary, pair = C[:, self._label], C[:, self._pair]
+        Z, bounds, solved = self._solve(unary, pair, self._flows.batch(keys), n_jobs)
+        found = Solutions.of_labels(C, self._ordered(Z), solved)
+        return found if bounds is None else found._replace(bounds=bounds)
+
+    def _solve(
+        self, unary: FloatArray, pair: FloatArray, state: FlowState | None, n_jobs: int
+    ) -> tuple[FloatArray, FloatArray | None, BoolArray | None]:
+        """Return points (labels, then pairs), bounds (None: their values), and which rows are solved (None: all)."""
         if self._exact:
-            Y, _, proved = self._graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
-            return Solutions.of_labels(C, self._join(Y, self._graph.products(Y)), proved)
-        Z, values = self._graph.solve_points(unary, pair, state=self._flows.batch(keys), n_jobs=n_jobs)
+            Y, _, proved = self._graph.solve_exact(unary, pair, n_jobs=n_jobs)
+            return self._graph.with_products(Y), None, proved
+        Z, values = self._graph.solve_points(unary, pair, state=state, n_jobs=n_jobs)
         bounds = self._graph.tighten(unary, pair, Z, values, n_jobs) if self._cycles else None
-        n = len(self._label)
-        found = Solutions.of_labels(C, self._join(Z[:, :n], Z[:, n:]))
-        return found if bounds is None else Solutions(found.Z, found.values, bounds, np.isfinite(bounds))
+        return Z, bounds, None if bounds is None else np.isfinite(bounds)
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray:
         labels, pairs = self._label, self._pair
@@ -93,7 +99,7 @@ class PairwiseAlgorithm(Algorithm):
         # `front_batch` without its checks, which take as long as the front of few labels.
         codes, _, _ = front_rows(self._graph.i, self._graph.j, *costs, *losses, 0, 1, np.empty(1, dtype=np.int64))
         Y = self._graph.labels_of(codes)
-        return self._join(Y, self._graph.products(Y))
+        return self._ordered(self._graph.with_products(Y))
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
         if Question.FRONT not in self.answers or G[:, self._pair].any():
@@ -111,18 +117,18 @@ class PairwiseFronts(FrontPlan):
 
     def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
         own = self._algorithm
-        unary, pair = (np.ascontiguousarray(H[:, columns]) for columns in (own._label, own._pair))
+        unary, pair = H[:, own._label], H[:, own._pair]
         ptr, Y, h, g = own._graph.front_batch(unary, pair, h_const, self._G[some], self._g_const[some], n_jobs)
-        return Fronts(ptr, h, g, lambda places: own._join(Y[places], own._graph.products(Y[places])))
+        return Fronts(ptr, h, g, lambda places: own._ordered(own._graph.with_products(Y[places])))
 
     def best_products(
         self, H: FloatArray, h_const: FloatArray, n_jobs: int = 1
     ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         own = self._algorithm
-        unary, pair = (np.ascontiguousarray(H[:, columns]) for columns in (own._label, own._pair))
+        unary, pair = H[:, own._label], H[:, own._pair]
         if (pair != pair[:1]).any():
             return None
         weights = pair[0] if len(pair) else np.empty(0)
         Y, h, g = own._graph.best_product_batch(unary, weights, 1.0 + h_const, self._G, self._g_const, n_jobs)
         idle = h * g <= 0.0
-        return own._join(Y, own._graph.products(Y)), np.where(idle, 0.0, h - 1.0), np.where(idle, 0.0, g)
+        return own._ordered(own._graph.with_products(Y)), np.where(idle, 0.0, h - 1.0), np.where(idle, 0.0, g)

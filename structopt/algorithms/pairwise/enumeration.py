@@ -17,10 +17,7 @@ import numpy as np
 
 from structopt._jit import fast, kernel
 
-__all__ = ["MAX_LABELS", "best_code", "best_product_code", "code_bits", "pareto_codes"]
-
-#: 2^20 labels take milliseconds; beyond that enumeration is not offered.
-MAX_LABELS = 20
+__all__ = ["best_code", "best_product_code", "code_bits", "pareto_codes"]
 
 _BLOCK_BITS = 10
 _BUCKETS = 1024

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt._jit import FloatArray, IntArray, floats
+from structopt._jit.products import dot
 from structopt._jit.threads import in_threads
-from structopt.algorithms.maxflow import FlowState, adjacency, check_arcs
+from structopt.algorithms.maxflow import FlowState, adjacency
 from structopt.algorithms.pairwise.cycle_relaxation import tighten_rows
-from structopt.algorithms.pairwise.enumeration import MAX_LABELS
 from structopt.algorithms.pairwise.exact import ENUMERATE_AT
 from structopt.algorithms.pairwise.halves import HalfLabels, count_pairs, fill_pairs, half_scores
 from structopt.algorithms.pairwise.loops import (
@@ -37,6 +37,8 @@ __all__ = ["PairwiseGraph"]
 BoolArray = npt.NDArray[np.bool_]
 #: Rows of a batch that are tightened in one call of the kernel: at 20 open labels some milliseconds each.
 _TIGHTENED = 64
+#: Flows, signs and exponents in place of those of a warm state.
+_NO_STATE = (np.empty((0, 0), np.int64), np.empty((0, 0), np.bool_), np.empty(0, np.int64))
 
 
 class PairwiseGraph:
@@ -51,13 +53,11 @@ class PairwiseGraph:
 
     def __init__(self, n_labels: int, i: npt.ArrayLike, j: npt.ArrayLike) -> None:
         self.n_labels = n = int(n_labels)
-        self.i, self.j = check_arcs(n, i, j, ("i", "j"))
+        self.i, self.j = (np.ascontiguousarray(ends, dtype=np.int32) for ends in (i, j))
         self.n_edges = m = self.i.size
         ptr, slot_i, slot_j = adjacency(n, self.i, self.j)
         self._ptr = np.concatenate((ptr, ptr[1:] + np.int32(2 * m)))
         self._edges = np.stack((self.i, self.j, slot_i, slot_j), axis=1)
-        # Cold calls pass these to the kernels in place of a warm state.
-        self._no_state = (np.empty((0, 0), np.int64), np.empty((0, 0), np.bool_), np.empty(0, np.int64))
 
     def __repr__(self) -> str:
         return f"PairwiseGraph(n_labels={self.n_labels}, n_edges={self.n_edges})"
@@ -75,35 +75,13 @@ class PairwiseGraph:
         found *= y.take(self.j, axis=-1)
         return found
 
-    def warm_state(self, n_examples: int = 1) -> FlowState:
+    def with_products(self, y: FloatArray) -> FloatArray:
+        """Return labels followed by their products."""
+        return np.concatenate([y, self.products(y)], axis=-1)
+
+    def warm_state(self, n_examples: int) -> FlowState:
         """Room for the flows of ``n_examples`` examples: 17 bytes an edge each."""
         return FlowState(n_examples, 2 * self.n_edges, self.n_edges)
-
-    def solve(
-        self,
-        unary: npt.ArrayLike,
-        pair: npt.ArrayLike,
-        state: FlowState | None = None,
-        index: int = 0,
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """Return the labels, pairs and value of a maximum over the local polytope; row `index` of a state warms it."""
-        u = self._vector(unary, self.n_labels, "unary")
-        c = self._vector(pair, self.n_edges, "pair")
-        if state is not None:
-            state.check(2 * self.n_edges, self.n_edges, index)
-        twice, Z, value = (
-            np.empty((1, self.n_labels), np.int8),
-            np.empty((1, self.n_labels + self.n_edges)),
-            np.empty(1),
-        )
-        self._relax_rows(u[None], c[None], state, np.array([index]), 0, 1, twice, Z, value)
-        if value[0] != value[0]:
-            _refuse(u, c)
-        return Z[0, : self.n_labels], Z[0, self.n_labels :], float(value[0])
-
-    def _relax_rows(self, U: FloatArray, P: FloatArray, state: FlowState | None, *rest: Any) -> None:
-        kept = self._no_state if state is None else (state.flow, state.negative, state.exponent)
-        relax_rows(self._ptr, self._edges, U, P, state is not None, *kept, *rest)
 
     def solve_points(
         self,
@@ -113,7 +91,7 @@ class PairwiseGraph:
         owner: IntArray | None = None,
         n_jobs: int = 1,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the points ``(y, p)`` of `solve` for all rows of ``unary`` and ``pair``, and their values.
+        """Return the best points ``(y, p)`` of the local polytope for all rows of ``unary`` and ``pair``, and values.
 
         Row ``owner[k]`` of the state warms row k: a batch of some examples needs no copy of their flows.
         """
@@ -160,18 +138,14 @@ class PairwiseGraph:
         Z: FloatArray,
     ) -> tuple[npt.NDArray[np.int8], FloatArray]:
         """Return labels, as ``2 y``, and values of all rows; write their points into Z if it has columns."""
-        B = U.shape[0]
-        rows = np.arange(B) if owner is None else owner
-        if state is not None:
-            state.check(2 * self.n_edges, self.n_edges)
-            if (len(state) if owner is None else len(rows)) != B:
-                raise DeclarationError(f"the batch has {B} examples and the warm state {len(state)}.")
-        twice, values = np.empty((B, self.n_labels), np.int8), np.empty(B)
+        rows = np.arange(len(U)) if owner is None else owner
+        kept = _NO_STATE if state is None else (state.flow, state.negative, state.exponent)
+        twice, values = np.empty((len(U), self.n_labels), np.int8), np.empty(len(U))
 
         def work(first: int, last: int) -> None:
-            self._relax_rows(U, P, state, rows, first, last, twice, Z, values)
+            relax_rows(self._ptr, self._edges, U, P, state is not None, *kept, rows, first, last, twice, Z, values)
 
-        in_threads(work, B, n_jobs)
+        in_threads(work, len(U), n_jobs)
         _refuse_rows(U, P, values)
         return twice, values
 
@@ -193,29 +167,15 @@ class PairwiseGraph:
         in_threads(work, len(U), n_jobs)
         return bounds
 
-    def solve_exact(self, unary: npt.ArrayLike, pair: npt.ArrayLike) -> tuple[FloatArray, float, bool]:
-        """Return the best 0/1 label, its value, and whether it is proved best; if not, it is the best one met."""
-        u = self._vector(unary, self.n_labels, "unary")
-        c = self._vector(pair, self.n_edges, "pair")
-        Y, values, proved = self._exact(u[None], c[None], 1)
-        value = float(values[0])
-        if value != value:
-            _refuse(u, c)
-        return Y[0], value, bool(proved[0])
-
-    def solve_exact_batch(
+    def solve_exact(
         self, unary: npt.ArrayLike, pair: npt.ArrayLike, n_jobs: int = 1
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return `solve_exact` for every row of ``unary`` (B, n_labels) and ``pair`` (B, n_edges)."""
-        U, P = self._matrices(unary, pair)
-        Y, values, proved = self._exact(U, P, n_jobs)
-        _refuse_rows(U, P, values)
-        return Y, values, proved
+        """Return the best 0/1 labels for all rows, their values, and whether each is proved best.
 
-    def _exact(self, U: FloatArray, P: FloatArray, n_jobs: int) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return labels, values and proofs of the rows of U and P; a value is NaN if a coefficient is not finite."""
-        B = U.shape[0]
-        Y, values, proved = np.empty((B, self.n_labels)), np.empty(B), np.ones(B, np.bool_)
+        A label that is not proved best is the best one met.
+        """
+        U, P = self._matrices(unary, pair)
+        Y, values, proved = np.empty(U.shape), np.empty(len(U)), np.ones(len(U), np.bool_)
 
         def work(first: int, last: int) -> None:
             if self.n_labels <= ENUMERATE_AT:
@@ -223,51 +183,41 @@ class PairwiseGraph:
             else:
                 exact_rows(self.i, self.j, U, P, first, last, Y, values, proved)
 
-        in_threads(work, B, n_jobs)
+        in_threads(work, len(U), n_jobs)
+        _refuse_rows(U, P, values)
         return Y, values, proved
 
     def best_product_batch(
         self,
-        h_unary: npt.ArrayLike,
-        h_pair: npt.ArrayLike,
-        h_const: npt.ArrayLike,
-        g_unary: npt.ArrayLike,
-        g_const: npt.ArrayLike,
+        U: FloatArray,
+        pair: FloatArray,
+        h_const: FloatArray,
+        G: FloatArray,
+        g_const: FloatArray,
         n_jobs: int = 1,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the 0/1 label with the largest ``h(y) g(y)`` for every row of ``h_unary`` and ``g_unary``.
+        """Return the 0/1 label with the largest ``h(y) g(y)`` for every row of ``U`` and ``G``.
 
         Exact slack rescaling in one call, with h = 1 + margin error and g = loss >= 0. The rows share the pair
-        coefficients of h; g has no pairs. Returns the labels (B, n_labels) and their h and g.
+        coefficients of h; g has no pairs. Returns the labels (B, n_labels) and their h and g. At most 20 labels.
         """
-        U, G = floats(h_unary, "h_unary", 2), floats(g_unary, "g_unary", 2)
-        c = self._vector(h_pair, self.n_edges, "h_pair")
-        h0, g0 = floats(h_const, "h_const", 1), floats(g_const, "g_const", 1)
-        B = U.shape[0]
-        if self.n_labels > MAX_LABELS or U.shape != (B, self.n_labels) or G.shape != U.shape:
-            raise DeclarationError(
-                f"h_unary and g_unary must have shape (B, {self.n_labels}) with at most {MAX_LABELS} labels; "
-                f"they have {U.shape} and {G.shape}."
-            )
-        for name, const in (("h_const", h0), ("g_const", g0)):
-            if const.size != B:
-                raise DeclarationError(f"{name} must have an entry for each of the {B} rows; it has {const.size}.")
-        if not math.isfinite(U.sum() + c.sum() + h0.sum() + G.sum() + g0.sum()):
-            _require_finite(h_unary=U.ravel(), h_pair=c, h_const=h0, g_unary=G.ravel(), g_const=g0)
-        Y, h, g = np.empty((B, self.n_labels)), np.empty(B), np.empty(B)
+        U, G, pair = floats(U, "h_unary", 2), floats(G, "g_unary", 2), floats(pair, "h_pair", 1)
+        h_const, g_const = floats(h_const, "h_const", 1), floats(g_const, "g_const", 1)
+        _require_finite(h_unary=U, h_pair=pair, h_const=h_const, g_unary=G, g_const=g_const)
+        Y, h, g = np.empty(U.shape), np.empty(len(U)), np.empty(len(U))
 
         def work(first: int, last: int) -> None:
-            product_rows(self.i, self.j, U, c, h0, G, g0, first, last, Y, h, g)
+            product_rows(self.i, self.j, U, pair, h_const, G, g_const, first, last, Y, h, g)
 
-        in_threads(work, B, n_jobs)
+        in_threads(work, len(U), n_jobs)
         return Y, h, g
 
     def front_batch(
         self,
-        h_unary: npt.ArrayLike,
-        h_pair: npt.ArrayLike,
+        U: FloatArray,
+        P: FloatArray,
         h_const: FloatArray,
-        g_unary: FloatArray,
+        G: FloatArray,
         g_const: FloatArray,
         n_jobs: int = 1,
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
@@ -275,33 +225,23 @@ class PairwiseGraph:
 
         The argmax of every psi(h, g) that falls in neither argument is among them. At most 20 labels; g has no pairs.
         """
-        U, P = self._matrices(h_unary, h_pair)
-        B = U.shape[0]
-        if self.n_labels > MAX_LABELS:
-            raise DeclarationError(f"enumeration is offered for at most {MAX_LABELS} labels, this graph has {self!r}.")
-        G, h0, g0 = floats(g_unary, "g_unary", 2), floats(h_const, "h_const", 1), floats(g_const, "g_const", 1)
-        if not math.isfinite(U.sum() + P.sum() + h0.sum() + G.sum() + g0.sum()):
-            _require_finite(h_unary=U.ravel(), h_pair=P.ravel(), h_const=h0, g_unary=G.ravel(), g_const=g0)
+        U, P, G = floats(U, "h_unary", 2), floats(P, "h_pair", 2), floats(G, "g_unary", 2)
+        h_const, g_const = floats(h_const, "h_const", 1), floats(g_const, "g_const", 1)
+        _require_finite(h_unary=U, h_pair=P, h_const=h_const, g_unary=G, g_const=g_const)
         none = np.empty((0, self.n_edges))
-        counts = np.zeros(B, dtype=np.int64)
+        counts = np.zeros(len(U), dtype=np.int64)
         parts: dict[int, Any] = {}
 
         def work(first: int, last: int) -> None:
-            parts[first] = front_rows(self.i, self.j, U, P, h0, G, none, g0, first, last, counts)
+            parts[first] = front_rows(self.i, self.j, U, P, h_const, G, none, g_const, first, last, counts)
 
-        in_threads(work, B, n_jobs)
+        in_threads(work, len(U), n_jobs)
         codes, h, g = (np.concatenate([parts[first][k] for first in sorted(parts)]) for k in range(3))
         return np.concatenate([[0], np.cumsum(counts)]), self.labels_of(codes), h, g
 
     def labels_of(self, codes: IntArray) -> FloatArray:
         """Return labels by their codes (`structopt.algorithms.pairwise.enumeration`)."""
         return ((codes[:, None] >> np.arange(self.n_labels - 1, -1, -1)) & 1).astype(np.float64)
-
-    def _vector(self, values: npt.ArrayLike, size: int, name: str) -> FloatArray:
-        array = floats(values, name, 1)
-        if array.size != size:
-            raise DeclarationError(f"{name} must have {size} entries for {self!r}; it has {array.size}.")
-        return array
 
     def _matrices(
         self, unary: npt.ArrayLike, pair: npt.ArrayLike, one_for_all: bool = False
@@ -320,26 +260,17 @@ class PairwiseGraph:
         return U, P
 
 
-def _refuse(unary: FloatArray, pair: FloatArray) -> None:
-    _require_finite(unary=unary, pair=pair)
-    raise DeclarationError("the value overflows float64; scale the coefficients down.")
-
-
-def _require_finite(**costs: Any) -> None:
-    for name, given in costs.items():
-        values = np.atleast_1d(given)
-        wrong = np.flatnonzero(~np.isfinite(values))
-        if wrong.size:
-            k = int(wrong[0])
-            at = f"[{k}]" if np.ndim(given) else ""
-            raise DeclarationError(f"{name}{at} is {values[k]}; coefficients must be finite numbers.")
+def _require_finite(**costs: FloatArray) -> None:
+    for name, values in costs.items():
+        if not math.isfinite(values.sum()) and not np.isfinite(values).all():
+            place = tuple(np.argwhere(~np.isfinite(values))[0])
+            raise DeclarationError(
+                f"{name}[{', '.join(map(str, place))}] is {values[place]}; coefficients must be finite."
+            )
 
 
 def _refuse_rows(U: FloatArray, P: FloatArray, values: FloatArray) -> None:
-    wrong = np.flatnonzero(np.isnan(values))
-    if wrong.size:
-        row = int(wrong[0])
-        try:
-            _refuse(U[row], P[row if len(P) > 1 else 0])
-        except DeclarationError as error:
-            raise DeclarationError(f"example {row} of the batch: {error}") from None
+    """Raise if a value is NaN, which kernels return if a coefficient is not finite."""
+    if math.isnan(dot(values, values)):  # less overhead than numpy's functions have
+        _require_finite(unary=U, pair=P)
+        raise DeclarationError("The value of a label overflows float64; scale the coefficients down.")

@@ -70,10 +70,10 @@ class PairwiseParts(PartSolver):
         return Maxima(Z, values, bounds)
 
     def _exact(self, unary: FloatArray, pair: FloatArray, n_jobs: int) -> Maxima:
-        Y, values, proved = self._graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
+        Y, values, proved = self._graph.solve_exact(unary, pair, n_jobs=n_jobs)
         if self._halves and proved.all():
             return Maxima(HalfLabels.of_labels(Y, self._graph.n_edges), values)
-        Z = np.hstack([Y, self._graph.products(Y)])
+        Z = self._graph.with_products(Y)
         if proved.all():
             return Maxima(Z, values)
         bounds = values.copy()
