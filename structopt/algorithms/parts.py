@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from structopt._jit import FloatArray, IntArray
-from structopt.algorithms.base import Algorithm
-from structopt.algorithms.fronts import FrontPlan, Fronts
+from structopt.algorithms.fronts import Fronts
 
 __all__ = [
     "AddedLoss",
@@ -24,8 +23,7 @@ __all__ = [
     "PartFronts",
     "PartSolver",
     "Parts",
-    "SpaceFronts",
-    "SpaceParts",
+    "best_or_truth",
     "with_truth",
 ]
 
@@ -166,45 +164,15 @@ class PartSolver(ABC):
         return None
 
 
-class SpaceParts(PartSolver):
-    """Examples of one label space whose parts are the variables; labels are points."""
-
-    splits = False
-
-    def __init__(self, algorithm: Algorithm) -> None:
-        self.algorithm = algorithm
-
-    def maximize_parts(self, parts: Parts) -> Maxima:
-        found = self.algorithm.maximize_batch(np.ascontiguousarray(parts.scores), n_jobs=parts.n_jobs)
-        return Maxima(found.Z, found.values)
-
-    def front_plan(self, losses: Losses, ptr: IntArray) -> PartFronts | None:
-        plan = self.algorithm.front_plan(losses.coef, losses.const)
-        return None if plan is None else SpaceFronts(plan)
-
-
-class SpaceFronts(PartFronts):
-    """Fronts of examples of one space."""
-
-    def __init__(self, plan: FrontPlan) -> None:
-        self._plan = plan
-        self.cost, self.entries = plan.cost, plan.entries
-
-    def fronts(self, parts: Parts, truth: Any, between: tuple[FloatArray, FloatArray] | None = None) -> Fronts:
-        own = truth if len(parts.examples) == len(truth) else truth[parts.examples]
-        scores = np.einsum("ij,ij->i", parts.scores, own)
-        return with_truth(self._plan.fronts(parts.scores, -scores, parts.examples, parts.n_jobs), own)
-
-    def best_products(self, parts: Parts, truth: Any) -> Best | None:
-        own = np.einsum("ij,ij->i", parts.scores, truth)
-        found = self._plan.best_products(parts.scores, -own, parts.n_jobs)
-        if found is None:
-            return None
-        labels, margin, losses = found
-        idle = losses == 0.0
-        if idle.any():
-            labels[idle] = truth[idle]
-        return Best(labels, margin, losses)
+def best_or_truth(found: tuple[FloatArray, FloatArray, FloatArray] | None, truth: FloatArray) -> Best | None:
+    """Return most violated points with their margins and losses, the ground truths in place of those of loss 0."""
+    if found is None:
+        return None
+    labels, margin, loss = found
+    idle = loss == 0.0
+    if idle.any():
+        labels[idle] = truth[idle]
+    return Best(labels, margin, loss)
 
 
 def with_truth(front: Fronts, truth: FloatArray) -> Fronts:

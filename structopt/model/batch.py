@@ -25,7 +25,7 @@ from structopt.model.codec import BatchCodec, LabelBatch, PointCodec, labels_giv
 from structopt.model.data_set import DataSet, is_tied
 from structopt.model.forms import LabelForm
 from structopt.model.inference import BatchFronts, BatchInference
-from structopt.model.loss_batch import LossBatch, Weight
+from structopt.model.loss_batch import LossBatch, Weight, ranges
 from structopt.model.part_tables import add_joint, add_scores
 from structopt.space.compiled import FloatArray
 from structopt.surrogates.compiled import PRODUCT
@@ -253,7 +253,7 @@ class Batch:
         found = self.inference.maximize(tables, loss, weight, some, n_jobs)
         native = self.codec.spread([piece.labels for piece in found], some)
         gaps = _gaps(found)
-        best = found[0].values if len(found) == 1 else np.concatenate([piece.values for piece in found])
+        best = found[0].values if len(found) == 1 else np.concatenate([np.empty(0), *(piece.values for piece in found)])
         if loss is not None:
             consts = loss.const if some is None else loss.const[some]
             factors = weight if np.ndim(weight) == 0 or some is None else np.asarray(weight)[some]
@@ -297,9 +297,9 @@ class Batch:
 
         Yields
         ------
-        BatchFronts
-            ``examples``, increasing, and their ``fronts``: arrays ``h`` and ``g`` by example, and ``decode`` from one
-            place of each to labels in compact form (place -1: the ground truth).
+        examples, fronts : ndarray and Fronts
+            Increasing examples, and their fronts: arrays ``h`` and ``g`` by example, and ``decode`` from one place of
+            each to labels in compact form (place -1: the ground truth).
         """
         some = self._some(examples)
         return self.inference.fronts(tables, loss, truth.native, some, n_jobs, between)
@@ -364,7 +364,9 @@ class Batch:
 
     def costs(self, tables: Sequence[FloatArray]) -> Any:
         """Objective coefficients of the variables: an array ``(n, n_variables)``, or a list where spaces differ."""
-        return self.data.costs(tables)
+        if self.model.fixed:
+            return self.data.costs(tables)
+        return [self.data.costs_of(i, tables) for i in range(self.n)]
 
     def costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
         """Objective coefficients of the variables of one example."""
@@ -372,16 +374,11 @@ class Batch:
 
     def fold(self, Z: Any) -> LabelBatch:
         """Points, one per example, as labels."""
-        return LabelBatch(partial(self.data.fold_points, Z), self.codec.from_points(Z))
-
-    def fold_points(self, Z: Any) -> list[sp.csr_array]:
-        """Points, one per example, as part tables."""
-        return self.data.fold_points(Z)
+        return LabelBatch(partial(self.data.fold, Z), self.codec.from_points(Z))
 
     def fold_some(self, points: Sequence[Any], examples: npt.NDArray[np.intp]) -> list[sp.csr_array]:
         """Part tables with the points of some examples (increasing); the rows of the others are empty."""
-        chosen = [points[i] for i in examples.tolist()]
-        tables = self.data.fold(np.array(chosen) if self.model.fixed else chosen, examples)
+        tables = self.data.fold([points[i] for i in examples.tolist()], examples)
         return [_spread(table, start, examples) for table, start in zip(tables, self.starts, strict=True)]
 
     def points(self, Z: Any) -> Any:
@@ -417,9 +414,7 @@ def most_violated(surrogate: Any, front: Any) -> tuple[IntArray, FloatArray, Flo
 
 def _spread(table: sp.csr_array, start: npt.NDArray[np.intp], examples: npt.NDArray[np.intp]) -> sp.csr_array:
     """The rows of some examples, one after the other, put in their places among the rows of all."""
-    sizes = np.diff(start)[examples]
-    places = np.repeat(start[examples] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes) + np.arange(sizes.sum())
     counts = np.zeros(int(start[-1]), dtype=np.int64)
-    counts[places] = np.diff(table.indptr)
+    counts[ranges(start[examples], start[examples + 1])] = np.diff(table.indptr)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     return sp.csr_array((table.data, table.indices, indptr), shape=(int(start[-1]), table.shape[1]))

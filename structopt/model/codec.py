@@ -317,7 +317,7 @@ class PointCodec(BatchCodec[Any]):
             factor = cast("Linear", term).factor
             data = labels.data if factor is None else labels.data * factor[labels.indices]
             return [sp.csr_array((data, labels.indices, labels.indptr), shape=labels.shape)]
-        return self.data.fold_points(labels)
+        return self.data.fold(labels)
 
     def scores(self, tables: Sequence[FloatArray], labels: Any) -> FloatArray | None:
         data = self.data

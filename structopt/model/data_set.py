@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,14 @@ from structopt.checks import examples
 from structopt.errors import DeclarationError, marked
 from structopt.features import Term, Tied, check_data_set, is_plain, ordered_rows, stack_rows
 from structopt.model.codec import part_table
+from structopt.model.loss_batch import ranges
 from structopt.space.compiled import FloatArray
 
 if TYPE_CHECKING:
     from structopt.model import Model
-    from structopt.space import Block
+    from structopt.space import Block, LabelSpace
 
-__all__ = ["DataSet", "is_tied"]
+__all__ = ["DataSet", "is_tied", "stacked"]
 
 #: Number of inputs whose label spaces are compared with the space of their key. A declaration takes about 0.5 ms.
 _CHECKED_SPACES = 256
@@ -162,36 +163,38 @@ class DataSet:
 
     # ---- points ----------------------------------------------------------------------------------
 
-    def costs(self, tables: Sequence[FloatArray]) -> Any:
-        """Objective coefficients of the variables: an array ``(n, n_variables)``, or a list where spaces differ."""
-        if not self.model.fixed:
-            return [self.costs_of(i, tables) for i in range(self.n)]
-        space = self.model.space()
-        (only, *rest) = self.model.features
-        if not rest and space[only].size == space.n_variables:
-            return self.unfold(0, np.asarray(tables[0], dtype=np.float64))
-        costs = np.zeros((self.n, space.n_variables))
-        for t, (name, table) in enumerate(zip(self.model.features, tables, strict=True)):
-            costs[:, space[name].slice] = self.unfold(t, table)
+    def costs(self, tables: Sequence[FloatArray], some: IntArray | None = None) -> FloatArray:
+        """Return the coefficients of the variables of examples with one space (None: all), a row for each."""
+        some = None if some is not None and len(some) == self.n else some
+        space, blocks = self.space_of(some), [self.block_of(t, some) for t in range(len(tables))]
+        if len(blocks) == 1 and blocks[0].size == space.n_variables:
+            return self.unfold(0, np.asarray(tables[0], dtype=np.float64), some)
+        found = np.zeros((self.n if some is None else len(some), space.n_variables))
+        for t, (block, table) in enumerate(zip(blocks, tables, strict=True)):
+            found[:, block.slice] = self.unfold(t, table, some)
+        return found
+
+    def costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
+        """Return the coefficients of the variables of one example."""
+        x = self.input(i)
+        space = self.model.space(x)
+        costs = np.zeros(space.n_variables)
+        for (name, term), table, start in zip(self.model.features.items(), tables, self.starts, strict=True):
+            block = space[name]
+            costs[block.slice] = term.unfold(x, table[start[i] : start[i + 1]], block.shape).ravel()
         return costs
 
-    def costs_of_some(self, some: IntArray, tables: Sequence[FloatArray]) -> FloatArray:
-        """Return the coefficients of the variables of examples `some` that have one label space, a row for each."""
-        if self.model.fixed:
-            costs: FloatArray = self.costs(tables)
-            return costs if len(some) == self.n else costs[some]
-        space = self.model.space(self.input(int(some[0])))
-        found = np.zeros((len(some), space.n_variables))
-        for t, (name, table) in enumerate(zip(self.model.features, tables, strict=True)):
-            found[:, space[name].slice] = self.unfold(t, table, some)
-        return found
+    def space_of(self, some: IntArray | None) -> LabelSpace:
+        """Return the space of examples that share one (None: all)."""
+        return self.model.space(self.input_of(some))
+
+    def input_of(self, some: IntArray | None) -> Any:
+        """Return an input with the space of examples that share one (None: all); None if all inputs share one."""
+        return None if self.model.fixed else self.input(0 if some is None else int(some[0]))
 
     def block_of(self, t: int, some: IntArray | None = None) -> Block:
         """Return the variables that a term scores, for examples with one space (None: all)."""
-        if self.model.fixed:
-            return self._blocks[t]
-        space = self.model.space(self.input(0 if some is None else int(some[0])))
-        return space[list(self.model.features)[t]]
+        return self._blocks[t] if self.model.fixed else self.space_of(some)[list(self.model.features)[t]]
 
     @cached_property
     def _blocks(self) -> list[Block]:
@@ -204,8 +207,9 @@ class DataSet:
 
     def unfold(self, t: int, table: FloatArray, some: IntArray | None = None) -> FloatArray:
         """Return the scores of a term's parts as coefficients of its block, for examples with one space (None: all)."""
-        if self._is_plain[t] and some is None:
-            return table.reshape(self.n, -1)
+        if self._is_plain[t]:
+            rows = table.reshape(self.n, -1)
+            return rows if some is None else rows[some]
         term, inputs, shape = self._terms[t], _Inputs(self, some), self.block_of(t, some).shape
         if self._has_equal_tables(t, some):
             return term.unfold_batch(inputs, self._tables_of(t, table, some), shape)
@@ -258,24 +262,31 @@ class DataSet:
         """Whether all examples have the same number of feature rows, for each term."""
         return [bool(np.ptp(np.diff(start)) == 0) for start in self.starts]
 
-    def costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
-        """Objective coefficients of the variables of one example."""
-        x = self.input(i)
-        space = self.model.space(x)
-        costs = np.zeros(space.n_variables)
-        for (name, term), table, start in zip(self.model.features.items(), tables, self.starts, strict=True):
-            block = space[name]
-            part = table[start[i] : start[i + 1]]
-            costs[block.slice] = term.unfold(x, part, block.shape).ravel()
-        return costs
-
     @cached_property
     def same_space(self) -> list[IntArray]:
         """Examples by their label space: the numbers of those that share one."""
+        if self.model.fixed:
+            return [np.arange(self.n)]
+        if self.sizes is not None:
+            kind = np.unique(self.sizes, axis=0, return_inverse=True)[1].ravel()
+            return np.split(np.argsort(kind, kind="stable"), np.cumsum(np.bincount(kind))[:-1])
         by_key: dict[Hashable, list[int]] = {}
         for i in range(self.n):
             by_key.setdefault(self.model.key(self.input(i)), []).append(i)
         return [np.array(group, dtype=np.int64) for group in by_key.values()]
+
+    def groups(self, some: IntArray | None) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the examples among `some` (None: all) of each label space, and their places in `some`."""
+        if some is None:
+            yield from ((group, group) for group in self.same_space)
+            return
+        place = np.full(self.n, -1)
+        place[some] = np.arange(len(some))
+        for group in self.same_space:
+            at = np.sort(place[group])
+            at = at[np.searchsorted(at, 0) :]
+            if at.size:
+                yield some[at], at
 
     @cached_property
     def point_sizes(self) -> IntArray:
@@ -283,41 +294,27 @@ class DataSet:
         sizes = (self.model.space(self.input(i)).n_variables for i in range(self.n))
         return np.fromiter(sizes, np.int64, self.n)
 
-    def fold_points(self, Z: Any) -> list[sp.csr_array]:
-        """Points, one per example, as part tables."""
-        return self.fold(Z)
-
     def fold(self, Z: Any, some: IntArray | None = None) -> list[sp.csr_array]:
         """Points of some examples (None: all), one after the other, as part tables."""
-        n_terms = len(self.columns)
         if self.model.fixed:
             points = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
-            return [part_table(self.fold_blocks(t, points[:, self.block_of(t).slice], some)) for t in range(n_terms)]
-        which = np.arange(self.n) if some is None else some
-        parts: list[list[Any]] = [[None] * len(which) for _ in range(n_terms)]
-        for members in self._alike(which):
-            points = np.array([np.asarray(Z[k]) for k in members.tolist()])
-            sizes = [np.diff(start)[which[members]] for start in self.starts]
-            for t, found in enumerate(parts):
-                own = points[:, self.block_of(t, which[members]).slice]
-                tables = np.split(self.fold_blocks(t, own, which[members]), np.cumsum(sizes[t])[:-1])
-                for k, table in zip(members.tolist(), tables, strict=True):
-                    found[k] = table
-        return [part_table(np.concatenate(found)) for found in parts]
+            return [part_table(self.fold_blocks(t, points[:, b.slice], some)) for t, b in enumerate(self._blocks)]
+        sizes = [np.diff(start) if some is None else np.diff(start)[some] for start in self.starts]
+        tables = [np.empty((int(size.sum()), columns)) for size, columns in zip(sizes, self.columns, strict=True)]
+        for own, at in self.groups(some):
+            points = stacked(Z, at)
+            for t, size in enumerate(sizes):
+                stop = np.cumsum(size)[at]
+                found = self.fold_blocks(t, points[:, self.block_of(t, own).slice], own)
+                tables[t][ranges(stop - size[at], stop)] = found
+        return [part_table(table) for table in tables]
 
-    def _alike(self, which: IntArray) -> list[IntArray]:
-        """Return the places of the examples `which`, by label space."""
-        order = np.argsort(self._space_numbers[which], kind="stable")
-        cuts = np.flatnonzero(np.diff(self._space_numbers[which[order]])) + 1
-        return [group for group in np.split(order, cuts) if group.size]
 
-    @cached_property
-    def _space_numbers(self) -> IntArray:
-        """The number of each example's label space."""
-        numbers = np.empty(self.n, dtype=np.int64)
-        for number, group in enumerate(self.same_space):
-            numbers[group] = number
-        return numbers
+def stacked(rows: Any, some: IntArray) -> FloatArray:
+    """Return some rows of the same length as an array."""
+    if isinstance(rows, np.ndarray):
+        return rows if len(some) == len(rows) else rows[some]
+    return np.array([rows[i] for i in some.tolist()])
 
 
 class _Inputs(Sequence[Any]):

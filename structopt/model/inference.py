@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,14 +18,11 @@ from structopt._jit import IntArray
 from structopt._jit.choices import LevelChoice
 from structopt._jit.threads import in_threads
 from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
-from structopt.algorithms.parts import Best, Maxima, PartFronts, Parts, PartSolver, with_truth
+from structopt.algorithms.parts import Best, Maxima, PartFronts, Parts, PartSolver, best_or_truth, with_truth
 from structopt.checks import n_threads
-from structopt.model.codec import RaggedRows
+from structopt.model.data_set import DataSet, stacked
 from structopt.model.loss_batch import LossBatch, Weight, ranges
 from structopt.space.compiled import FloatArray
-
-if TYPE_CHECKING:
-    from structopt.model.data_set import DataSet
 
 __all__ = [
     "BatchFronts",
@@ -43,11 +40,8 @@ _MOST_LABEL_COST, _MOST_MIXTURE_COST = 16.0, 8.0
 _KEPT_BY_PLANS = 1 << 24
 
 
-class BatchFronts(NamedTuple):
-    """Exact fronts of some examples (increasing): h is the margin over the ground truth, g the task loss."""
-
-    examples: IntArray
-    fronts: Fronts
+#: Exact fronts of some examples (increasing): h is the margin over the ground truth, g the task loss.
+BatchFronts = tuple[IntArray, Fronts]
 
 
 class BatchInference(ABC):
@@ -122,7 +116,7 @@ class OracleInference(BatchInference):
 
     def __init__(self, data: DataSet) -> None:
         super().__init__(data)
-        self._planned: tuple[LossBatch, list[_GroupPlan] | None] | None = None
+        self._planned: tuple[LossBatch, list[tuple[IntArray, FrontPlan]] | None] | None = None
 
     def maximize(
         self,
@@ -132,64 +126,50 @@ class OracleInference(BatchInference):
         some: IntArray | None,
         n_jobs: int,
     ) -> list[Maxima]:
-        data = self.data
-        if not data.model.fixed:
-            return [self._by_space(tables, loss, weight, some, n_jobs)]
-        C = rows_or_all(data.costs(tables), some)
-        if loss is not None:
-            C = loss.added(C, some, weight)
-        keys = range(data.n) if some is None else some.tolist()
-        found = data.model.oracle()._solve_batch(C, n_jobs, keys=keys)
-        return [Maxima(found.Z, found.values, found.bounds)]
+        if self.data.model.fixed:
+            return [Maxima(*self._solve(tables, loss, weight, some, n_jobs))]
+        groups = list(self.data.groups(some))
+        found = [self._solve(tables, loss, weight, own, n_jobs) for own, _ in groups]
+        return [Maxima(*_in_order(found, [at for _, at in groups]))] if found else []
 
-    def _by_space(
+    def _solve(
         self,
         tables: Sequence[FloatArray],
         loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
-    ) -> Maxima:
-        """Spaces that differ: all examples of one space in one call."""
-        data = self.data
-        chosen = np.arange(data.n) if some is None else some
-        place = np.full(data.n, -1)
-        place[chosen] = np.arange(len(chosen))
-        Z: list[FloatArray] = [np.empty(0)] * len(chosen)
-        values, bounds = np.zeros(len(chosen)), np.zeros(len(chosen))
-        for group in data.same_space:
-            own = group[place[group] >= 0]
-            if not own.size:
-                continue
-            C = data.costs_of_some(own, tables)
-            if loss is not None:
-                C = loss.added(C.ravel(), own, weight).reshape(C.shape)
-            found = data.model.oracle(data.input(int(own[0])))._solve_batch(C, n_jobs)
-            at = place[own]
-            values[at], bounds[at] = found.values, found.bounds
-            for k, z in zip(at.tolist(), found.Z, strict=True):
-                Z[k] = z
-        return Maxima(RaggedRows.of(Z), values, bounds)
+    ) -> tuple[Any, FloatArray, FloatArray]:
+        """Return labels, values and bounds of some examples of one space."""
+        data, keys = self.data, None
+        if data.model.fixed:
+            C = rows_or_all(data.costs(tables), some)
+            keys = range(data.n) if some is None else some.tolist()
+        else:
+            C = data.costs(tables, some)
+        if loss is not None:
+            C = loss.added(C if loss.ptr is None else C.ravel(), some, weight).reshape(C.shape)
+        return data.model.oracle(data.input_of(some))._solve_batch(C, n_jobs, keys=keys)[:3]
 
     # ---- fronts ----------------------------------------------------------------------------------
 
-    def _plans(self, loss: LossBatch) -> list[_GroupPlan] | None:
+    def _plans(self, loss: LossBatch) -> list[tuple[IntArray, FrontPlan]] | None:
         """What makes the fronts for these losses, which do not depend on the weights; None if a space has none."""
         if self._planned is None or self._planned[0] is not loss:
             self._planned = (loss, self._make_plans(loss))
         return self._planned[1]
 
-    def _make_plans(self, loss: LossBatch) -> list[_GroupPlan] | None:
-        data, found, kept = self.data, list[_GroupPlan](), 0
-        for group in [np.arange(data.n)] if data.model.fixed else data.same_space:
-            oracle = data.model.oracle(data.input(int(group[0])))
+    def _make_plans(self, loss: LossBatch) -> list[tuple[IntArray, FrontPlan]] | None:
+        data, found, kept = self.data, list[tuple[IntArray, FrontPlan]](), 0
+        for group in data.same_space:
+            oracle = data.model.oracle(data.input_of(group))
             plan = oracle._front_plan(loss.of_examples(group), loss.const[group])
             if plan is None:
                 return None
             kept += plan.kept
             if kept > _KEPT_BY_PLANS:
                 plan.forget()
-            found.append(_GroupPlan(group, plan))
+            found.append((group, plan))
         return found
 
     def front_cost(self, loss: LossBatch) -> float | None:
@@ -213,26 +193,20 @@ class OracleInference(BatchInference):
             own = np.flatnonzero(wanted[group])
             if not own.size:
                 continue
-            costs, truths = self.data.costs_of_some(group[own], tables), _stacked(truth, group[own])
+            costs, truths = self.data.costs(tables, group[own]), stacked(truth, group[own])
             scores = np.einsum("ij,ij->i", costs, truths)
             for chosen in within(np.arange(own.size), plan.entries[own]):
                 rows: Any = slice(None) if len(chosen) == own.size else chosen
                 front = plan.fronts(costs[rows], -scores[rows], own[rows], n_jobs)
-                yield BatchFronts(group[own[rows]], with_truth(front, truths[rows]))
+                yield group[own[rows]], with_truth(front, truths[rows])
 
     def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
         plans = self._plans(loss)
-        if plans is None or len(plans) != 1 or plans[0].plan.cost > _MOST_LABEL_COST:
+        if plans is None or len(plans) != 1 or plans[0][1].cost > _MOST_LABEL_COST:
             return None
-        costs, truths = self.data.costs_of_some(plans[0].examples, tables), _stacked(truth, plans[0].examples)
-        found = plans[0].plan.best_products(costs, -np.einsum("ij,ij->i", costs, truths), n_jobs)
-        if found is None:
-            return None
-        labels, margin, losses = found
-        idle = np.flatnonzero(losses == 0.0)
-        if idle.size:
-            labels[idle] = truths[idle]
-        return Best(labels, margin, losses)
+        ((group, plan),) = plans
+        costs, truths = self.data.costs(tables, group), stacked(truth, group)
+        return best_or_truth(plan.best_products(costs, -np.einsum("ij,ij->i", costs, truths), n_jobs), truths)
 
     def maximize_levels(
         self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, choice: LevelChoice
@@ -243,7 +217,7 @@ class OracleInference(BatchInference):
             return None
         parts = list[MostViolated]()
         for group, plan in plans:
-            costs, truths = self.data.costs_of_some(group, tables), _stacked(truth, group)
+            costs, truths = self.data.costs(tables, group), stacked(truth, group)
             found = plan.most_violated(costs, -np.einsum("ij,ij->i", costs, truths), choice)
             if found is None:
                 return None
@@ -251,13 +225,17 @@ class OracleInference(BatchInference):
             if idle.any():
                 found.Z[idle] = truths[idle]
             parts.append(found)
-        if len(parts) == 1:
-            return parts[0]
-        # Numbers of the groups, put back among those of all examples.
-        order = np.argsort(np.concatenate([group for group, _ in plans]))
-        rows = [row for part in parts for row in part.Z]
-        labels: Any = RaggedRows.of([rows[k] for k in order.tolist()])
-        return MostViolated(labels, *(np.concatenate(arrays)[order] for arrays in list(zip(*parts, strict=True))[1:]))
+        return MostViolated(*_in_order(parts, [group for group, _ in plans]))
+
+
+def _in_order(parts: Sequence[tuple[Any, ...]], places: Sequence[IntArray]) -> tuple[Any, ...]:
+    """Return labels and arrays of groups of examples in the order of their `places`."""
+    if len(parts) == 1:
+        return parts[0]
+    order = np.argsort(np.concatenate(places))
+    rows = [row for part in parts for row in part[0]]
+    _, *arrays = zip(*parts, strict=True)
+    return [rows[k] for k in order.tolist()], *(np.concatenate(one)[order] for one in arrays)
 
 
 class PartInference(BatchInference):
@@ -376,7 +354,7 @@ class PartInference(BatchInference):
             own = slice(first, first + len(block))
             limits = None if between is None else (between[0][own], between[1][own])
             parts = self._parts(tables, None, 1.0, None if len(block) == self.data.n else block, jobs)
-            yield BatchFronts(block, plan.fronts(parts, truth, limits))
+            yield block, plan.fronts(parts, truth, limits)
             first += len(block)
 
     def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
@@ -411,20 +389,6 @@ class _WeightedLoss(NamedTuple):
         assert self.loss.outer is not None
         a, b = (rows_or_all(own, self.rows) for own in self.loss.outer)
         return self.loss.factors(self.weight, self.some) * a, b
-
-
-class _GroupPlan(NamedTuple):
-    """The fronts of all examples of one space."""
-
-    examples: IntArray
-    plan: FrontPlan
-
-
-def _stacked(rows: Any, some: IntArray) -> FloatArray:
-    """The rows of some examples that have the same length, as an array."""
-    if isinstance(rows, np.ndarray):
-        return np.asarray(rows_or_all(rows, None if len(some) == len(rows) else some))
-    return np.array([rows[i] for i in some.tolist()])
 
 
 def within(chosen: IntArray, entries: IntArray, most: int = _FRONT_ENTRIES) -> list[IntArray]:

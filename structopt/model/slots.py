@@ -232,7 +232,7 @@ class Slots(BatchCodec[IntArray]):
     def flat_losses(self, truth: IntArray, task_of: Callable[[Any], TaskLoss]) -> LossBatch:
         """Return the losses of task losses on 0/1 parts, one coefficient per part."""
         start, ones = self.start, self.parts(truth)
-        ones, groups = ones[ones >= 0], self._alike
+        ones, groups = ones[ones >= 0], self.data.same_space
         if len(groups) == 1:
             known = task_of(self.map.sizes[0])._linear_ones(ones, self.n, int(start[-1]) // self.n)
             if known is not None:
@@ -252,21 +252,12 @@ class Slots(BatchCodec[IntArray]):
         """Return the counts of 0/1 parts, one coefficient per part."""
         self.data.model.counted(self.data.input(0))  # refuses losses that are no counts
         weights, block = np.empty(int(self.start[-1])), np.zeros(int(self.start[-1]))
-        for group in self._alike:
+        for group in self.data.same_space:
             size = int(self.start[group[0] + 1] - self.start[group[0]])
             weights[self.start[group][:, None] + np.arange(size)] = task_of(self.map.sizes[group[0]]).counted(size)
         parts = self.parts(truth)
         block[parts[parts >= 0]] = 1.0
         return counts_of(block, weights, self.start)
-
-    @cached_property
-    def _alike(self) -> list[IntArray]:
-        """Examples by their sizes, on which the task loss depends."""
-        sizes = np.asarray(self.map.sizes)
-        if (sizes == sizes[0]).all():
-            return [np.arange(self.n)]
-        kind = np.unique(sizes, axis=0, return_inverse=True)[1].ravel()
-        return np.split(np.argsort(kind, kind="stable"), np.cumsum(np.bincount(kind))[:-1])
 
 
 def stacked_numbers(Y: Any, ptr: IntArray) -> npt.NDArray[Any] | None:

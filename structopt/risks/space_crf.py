@@ -60,7 +60,7 @@ class SpaceCRF(StructuredLikelihood):
 
     def log_partition(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
         log_z, means = means_of(self._batch, self._batch.tables(w))
-        return log_z, self._batch.joint(LabelBatch(self._batch.fold_points(means), means), self._weight)
+        return log_z, self._batch.joint(LabelBatch(self._batch.data.fold(means), means), self._weight)
 
 
 def likelihood(model: Model, X: Any, y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> StructuredLikelihood:

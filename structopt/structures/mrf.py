@@ -11,13 +11,12 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt.algorithms.base import Algorithm
-from structopt.algorithms.box import BoxAlgorithm
 from structopt.algorithms.pairwise.algorithm import PairwiseAlgorithm
 from structopt.algorithms.pairwise.cycles import triangles, violated_cycles
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.algorithms.pairwise.halves import HalfLabels
 from structopt.algorithms.pairwise.parts import PairwiseParts
-from structopt.algorithms.parts import PartSolver, SpaceParts
+from structopt.algorithms.parts import PartSolver
 from structopt.checks import checked, choice, floats, integers
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Tied, n_examples
@@ -224,10 +223,10 @@ class PairwiseMRF(Model):
         # The losses are of the labels only, which stand first.
         return (PairwiseLabels if self._leaves_out_pairs else PointCodec)(data, n_lossy=self.n)
 
-    def _part_solver(self, data: DataSet) -> PartSolver:
+    def _part_solver(self, data: DataSet) -> PartSolver | None:
         # Roof duality over the relaxation; over 0/1 labels enumeration, or persistency and search.
         if not self.graph.n_edges and not self.is_relaxed:
-            return SpaceParts(BoxAlgorithm(np.zeros(self.n), np.ones(self.n)))
+            return None
         ways = self.is_relaxed, self.tightened, self._leaves_out_pairs
         return PairwiseParts(self.graph, data.n, *ways, self._solve_rest)
 

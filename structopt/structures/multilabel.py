@@ -7,15 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.algorithms.parts import PartSolver, SpaceParts
-from structopt.algorithms.registry import algorithm_of
 from structopt.checks import checked, converted
 from structopt.errors import DeclarationError, LabelNotInSpace, marked
 from structopt.features import Linear, n_examples
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
 from structopt.model.codec import labels_given, refusal
-from structopt.model.data_set import DataSet
 from structopt.recognize import Box, Cardinality, Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -74,7 +71,6 @@ class MultiLabel(Model):
         if self.limits != (0, n):
             each = np.zeros(n, np.int64), np.array([0, n]), np.arange(n)
             record = Cardinality(*each, *(np.array([limit]) for limit in self.limits))
-        self._parts = SpaceParts(algorithm_of(record, n))
         super().__init__(space, {"y": Linear(intercept=intercept)}, loss or Hamming(), record=record, solver=solver)
 
     def _encode_batch(self, labels: Any) -> FloatArray:
@@ -87,10 +83,6 @@ class MultiLabel(Model):
             allowed = f"labels are on, allowed are {low} to {high}"
             raise refusal({i: f"{int(counts[i])} {allowed}" for i in wrong.tolist()}, len(rows))
         return rows
-
-    def _part_solver(self, data: DataSet) -> PartSolver:
-        # The labels of positive score, or the best ones within the limits.
-        return self._parts
 
 
 @checked

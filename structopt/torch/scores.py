@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Hashable, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -137,17 +136,6 @@ class ScoredData(DataSet):
     def input(self, i: int) -> Any:
         """An input with the label space of example `i`."""
         return self._make_input(i)
-
-    @cached_property
-    def same_space(self) -> list[IntArray]:
-        """Examples by their label space: the numbers of those that share one."""
-        if self.model.fixed:
-            return [np.arange(self.n)]
-        if self.sizes is None:
-            return super().same_space
-        _, kind = np.unique(self.sizes, axis=0, return_inverse=True)
-        order = np.argsort(kind.ravel(), kind="stable")
-        return np.split(order, np.cumsum(np.bincount(kind.ravel()))[:-1])
 
 
 class ScoredBatch(Batch):

@@ -87,4 +87,4 @@ def test_plans_of_many_spaces_forget_what_they_can_make_again(monkeypatch):
     forgotten = StructuredRisk(model, X, Y, "slack")
     assert forgotten(w)[0] == pytest.approx(kept[0], rel=2e-3)
     plans = forgotten.batch.inference._planned[1]
-    assert len(plans) == 3 and plans[-1].plan.kept == 0
+    assert len(plans) == 3 and plans[-1][1].kept == 0

@@ -14,7 +14,7 @@ from structopt.algorithms.maxflow import FlowState
 from structopt.algorithms.pairwise.algorithm import PairwiseAlgorithm, PairwiseFronts
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.algorithms.pairwise.halves import HalfLabels
-from structopt.algorithms.parts import Best, Losses, Maxima, PartFronts, Parts, PartSolver, SpaceFronts
+from structopt.algorithms.parts import Best, Losses, Maxima, PartFronts, Parts, PartSolver, best_or_truth, with_truth
 
 __all__ = ["PairwiseParts"]
 
@@ -92,16 +92,24 @@ class PairwiseParts(PartSolver):
         return _PairFronts(PairwiseFronts(algorithm, losses.coef, losses.const))
 
 
-class _PairFronts(SpaceFronts):
+class _PairFronts(PartFronts):
     """Fronts of few labels with their pairs."""
 
+    def __init__(self, plan: PairwiseFronts) -> None:
+        self._plan = plan
+        self.cost, self.entries = plan.cost, plan.entries
+
     def fronts(self, parts: Parts, truth: Any, between: tuple[FloatArray, FloatArray] | None = None) -> Fronts:
-        return super().fronts(_joined(parts), truth)
+        scores, own = _joined(parts), truth if len(parts.examples) == len(truth) else truth[parts.examples]
+        known = -np.einsum("ij,ij->i", scores, own)
+        return with_truth(self._plan.fronts(scores, known, parts.examples, parts.n_jobs), own)
 
     def best_products(self, parts: Parts, truth: Any) -> Best | None:
-        return super().best_products(_joined(parts), truth)
+        scores = _joined(parts)
+        known = -np.einsum("ij,ij->i", scores, truth)
+        return best_or_truth(self._plan.best_products(scores, known, parts.n_jobs), truth)
 
 
-def _joined(parts: Parts) -> Parts:
-    """Return parts with the scores of labels and pairs in one table."""
-    return parts._replace(scores=np.hstack([parts.scores, *parts.others]))
+def _joined(parts: Parts) -> FloatArray:
+    """Return the scores of labels and pairs in one table."""
+    return np.hstack([parts.scores, *parts.others])
