@@ -42,25 +42,9 @@ NAMES = [
 ]  # fmt: skip
 _ROWS = [word for word, section in _SECTIONS.items() if section == "rows"]
 PLAIN = [
-    "y[0]",
-    "y[1]",
-    "a",
-    "b",
-    "x1",
-    "x2",
-    "x_3",
-    "tag(1)",
-    "tag(2)",
-    "x.y",
-    "c1",
-    "z_upper",
-    "x!y",
-    "q~",
-    "row_1",
-    "row_2",
-    "alpha",
-    "beta",
-]
+    "y[0]", "y[1]", "a", "b", "x1", "x2", "x_3", "tag(1)", "tag(2)", "x.y", "c1", "z_upper", "x!y", "q~", "row_1",
+    "row_2", "alpha", "beta",
+]  # fmt: skip
 NUMBERS = (1.0, -1.0, 2.0, 0.5, 3.0, -7.25, 1 / 3, 1e-3, 1e-7, 123456789.125, -1e9, 1e15, 0.1, 5e-11, 4.0)
 WORDS = [
     "st", "subject", "to", "bounds", "bound", "free", "end", "min", "max", "generals", "binary", "inf", "-inf",
@@ -71,6 +55,9 @@ WORDS = [
     '"a', "'b", "\u00e9", "\ufeff", "1_000", "\u0663", "1e5x", "2e", "x1", "x2", "a", "b", "semi", "sos", "1,5",
     "1e", "\u00a0", "\u2003",
 ]  # fmt: skip
+
+#: A change of a text.
+Damage = Callable[[np.random.Generator, str], str]
 
 
 def case(seed: int) -> str:
@@ -121,71 +108,45 @@ def _rewritten(rng: np.random.Generator, text: str, path: Path) -> str:
     return "read"
 
 
-def _without_label(rng: np.random.Generator, text: str) -> str:
-    """A row without its label; not an empty row (``r: >= 0``), which would become the end of the row above it."""
-    return _one(rng, text, r"^ [^\s:]+:(?= +[^\s:<>=][^:\n]*[<>]?=)", lambda match: "")
+def _one(pattern: str, change: Callable[[np.random.Generator, re.Match[str]], Any]) -> Damage:
+    """Return a change of one match of a pattern, below the comments at the top."""
+
+    def changed(rng: np.random.Generator, text: str) -> str:
+        below = text.find("\nminimize")
+        found = [m for m in re.finditer(pattern, text, re.MULTILINE | re.IGNORECASE) if m.start() > below]
+        if not found:
+            return text
+        match = found[int(rng.integers(len(found)))]
+        return text[: match.start()] + str(change(rng, match)) + text[match.end() :]
+
+    return changed
 
 
-def _turned(rng: np.random.Generator, text: str) -> str:
-    """``r: a >= 3`` as ``r: 3 <= a``."""
-    turn = {">=": "<=", "<=": ">=", "=": "="}
-    return _one(
-        rng,
-        text,
-        r"^( (?:[^\s:]+:)?)([^:<>=\n]+) ([<>]?=) (-?[0-9.e+-]+)$",
-        lambda m: f"{m[1]} {m[4]} {turn[m[3]]} {m[2]}",
-    )
+def _crlf(rng: np.random.Generator, text: str) -> str:
+    return text.replace("\n", "\r\n")
 
 
-def _shifted(rng: np.random.Generator, text: str) -> str:
-    """A constant on both sides."""
-    return _one(
-        rng,
-        text,
-        r"^( [^\s:]+:)([^:<>=\n]+) ([<>]?=) (-?[0-9]{1,5})$",
-        lambda m: f"{m[1]}{m[2]} + 2 {m[3]} {int(m[4]) + 2}",
-    )
-
-
-def _spaced(rng: np.random.Generator, text: str) -> str:
-    return _one(rng, text, r" ", lambda match: str(rng.choice(["  ", "\t", " \t ", "\n ", "\n\n"])))
-
-
-def _signs(rng: np.random.Generator, text: str) -> str:
-    return _one(
-        rng, text, r"<=|>=", lambda match: {"<=": rng.choice(["<", "=<"]), ">=": rng.choice([">", "=>"])}[match[0]]
-    )
-
-
-def _remark(rng: np.random.Generator, text: str) -> str:
-    return _one(rng, text, r"$", lambda match: " \\ 3 <= x + y end")
-
-
-def _keywords(rng: np.random.Generator, text: str) -> str:
-    words = {"minimize": "MIN", "subject to": "s.t.", "bounds": "Bound", "generals": "INT", "end": "End"}
-    return _one(rng, text, r"^(?:minimize|subject to|bounds|generals|end)$", lambda match: words[match[0].lower()])
-
-
-def _one(rng: np.random.Generator, text: str, pattern: str, change: Callable[[re.Match[str]], Any]) -> str:
-    """One match of a pattern changed, below the comments at the top."""
-    below = text.find("\nminimize")
-    found = [m for m in re.finditer(pattern, text, re.MULTILINE | re.IGNORECASE) if m.start() > below]
-    if not found:
-        return text
-    match = found[int(rng.integers(len(found)))]
-    return text[: match.start()] + str(change(match)) + text[match.end() :]
-
-
+_TURN = {">=": "<=", "<=": ">=", "=": "="}
+_SIGNS = {"<=": ["<", "=<"], ">=": [">", "=>"]}
+_KEYWORDS = {"minimize": "MIN", "subject to": "s.t.", "bounds": "Bound", "generals": "INT", "end": "End"}
+#: ``r: a >= 3`` as ``r: 3 <= a``.
+_turned = _one(
+    r"^( (?:[^\s:]+:)?)([^:<>=\n]+) ([<>]?=) (-?[0-9.e+-]+)$", lambda rng, m: f"{m[1]} {m[4]} {_TURN[m[3]]} {m[2]}"
+)
 _DRESSES = (
-    _without_label,
+    # A row without its label; not an empty row (``r: >= 0``), which would become the end of the row above it.
+    _one(r"^ [^\s:]+:(?= +[^\s:<>=][^:\n]*[<>]?=)", lambda rng, m: ""),
     _turned,
     _turned,
-    _shifted,
-    _spaced,
-    _signs,
-    _remark,
-    _keywords,
-    lambda rng, text: _crlf(rng, text),
+    # A constant on both sides.
+    _one(
+        r"^( [^\s:]+:)([^:<>=\n]+) ([<>]?=) (-?[0-9]{1,5})$", lambda rng, m: f"{m[1]}{m[2]} + 2 {m[3]} {int(m[4]) + 2}"
+    ),
+    _one(r" ", lambda rng, m: rng.choice(["  ", "\t", " \t ", "\n ", "\n\n"])),
+    _one(r"<=|>=", lambda rng, m: rng.choice(_SIGNS[m[0]])),
+    _one(r"$", lambda rng, m: " \\ 3 <= x + y end"),
+    _one(r"^(?:minimize|subject to|bounds|generals|end)$", lambda rng, m: _KEYWORDS[m[0].lower()]),
+    _crlf,
 )
 
 
@@ -370,141 +331,85 @@ def _highs_misreads(text: str, kind: str) -> bool:
 
 
 def _mutated(rng: np.random.Generator, text: str) -> str:
-    changes: list[Callable[[np.random.Generator, str], str]] = [
-        _drop_character, _double_character, _swap_characters, _other_character, _drop_word, _double_word, _swap_words,
-        _other_word, _other_word, _number, _number, _drop_line, _double_line, _swap_lines, _join_lines, _cut_line,
-        _crlf, _tabs, _truncate, _long_line, _comment, _insert_word,
-    ]  # fmt: skip
-    return changes[int(rng.integers(len(changes)))](rng, text)
+    return _DAMAGE[int(rng.integers(len(_DAMAGE)))](rng, text)
 
 
 def _at(rng: np.random.Generator, text: str) -> int:
     return int(rng.integers(len(text))) if text else 0
 
 
-def _drop_character(rng: np.random.Generator, text: str) -> str:
-    k = _at(rng, text)
-    return text[:k] + text[k + 1 :]
+def _from_character(change: Damage) -> Damage:
+    """Return a change of a text from a random character on."""
+
+    def changed(rng: np.random.Generator, text: str) -> str:
+        k = _at(rng, text)
+        return text[:k] + change(rng, text[k:])
+
+    return changed
 
 
-def _double_character(rng: np.random.Generator, text: str) -> str:
-    k = _at(rng, text)
-    return text[:k] + text[k : k + 1] * 2 + text[k + 1 :]
+def _match(pattern: str, change: Damage) -> Damage:
+    """Return a change of a random match of a pattern."""
+
+    def changed(rng: np.random.Generator, text: str) -> str:
+        spans = [match.span() for match in re.finditer(pattern, text)]
+        if not spans:
+            return text
+        a, b = spans[int(rng.integers(len(spans)))]
+        return text[:a] + change(rng, text[a:b]) + text[b:]
+
+    return changed
 
 
-def _swap_characters(rng: np.random.Generator, text: str) -> str:
-    k = _at(rng, text)
-    return text[:k] + text[k : k + 2][::-1] + text[k + 2 :]
+def _word(change: Damage) -> Damage:
+    return _match(r"\S+", change)
 
 
-def _other_character(rng: np.random.Generator, text: str) -> str:
-    k = _at(rng, text)
-    return text[:k] + str(rng.choice(list("0123456789.eE+-<>=:;*/\\ \t\n\rxrNGL'$#\0é\u2003[](),_"))) + text[k + 1 :]
+def _lines(change: Callable[[list[str], int, int], list[str]]) -> Damage:
+    """Return a change of the lines of a text, of which it gets two random numbers."""
+
+    def changed(rng: np.random.Generator, text: str) -> str:
+        lines = text.split("\n")
+        return "\n".join(change(lines, *rng.integers(len(lines), size=2).tolist()))
+
+    return changed
 
 
-def _word_spans(text: str) -> list[tuple[int, int]]:
-    return [match.span() for match in re.finditer(r"\S+", text)]
+def _swapped(lines: list[str], k: int, other: int) -> list[str]:
+    lines[k], lines[other] = lines[other], lines[k]
+    return lines
 
 
-def _with_word(rng: np.random.Generator, text: str, change: Callable[[str], str]) -> str:
-    spans = _word_spans(text)
-    if not spans:
-        return text
-    a, b = spans[int(rng.integers(len(spans)))]
-    return text[:a] + change(text[a:b]) + text[b:]
-
-
-def _drop_word(rng: np.random.Generator, text: str) -> str:
-    return _with_word(rng, text, lambda word: "")
-
-
-def _double_word(rng: np.random.Generator, text: str) -> str:
-    return _with_word(rng, text, lambda word: f"{word} {word}")
-
-
-def _other_word(rng: np.random.Generator, text: str) -> str:
-    return _with_word(rng, text, lambda word: str(rng.choice(WORDS)))
-
-
-def _insert_word(rng: np.random.Generator, text: str) -> str:
-    return _with_word(rng, text, lambda word: f"{word} {rng.choice(WORDS)}")
-
-
-def _swap_words(rng: np.random.Generator, text: str) -> str:
-    spans = _word_spans(text)
-    if len(spans) < 2:
-        return text
-    k = int(rng.integers(len(spans) - 1))
-    (a, b), (c, d) = spans[k], spans[k + 1]
-    return text[:a] + text[c:d] + text[b:c] + text[a:b] + text[d:]
-
-
-def _number(rng: np.random.Generator, text: str) -> str:
-    spans = [match.span() for match in re.finditer(r"(?<![\w.])[0-9.]+(?:e[+-]?[0-9]+)?", text)]
-    if not spans:
-        return text
-    a, b = spans[int(rng.integers(len(spans)))]
-    return (
-        text[:a]
-        + str(rng.choice(["0", "-1", "1e20", "1e-13", "1e30", "-inf", "2.50", "007", "1e308", "1e400", "+3", "1e+2"]))
-        + text[b:]
-    )
-
-
-def _with_lines(rng: np.random.Generator, text: str, change: Callable[[list[str], int], None]) -> str:
-    lines = text.split("\n")
-    change(lines, int(rng.integers(len(lines))))
-    return "\n".join(lines)
-
-
-def _drop_line(rng: np.random.Generator, text: str) -> str:
-    return _with_lines(rng, text, lambda lines, k: lines.pop(k) and None)
-
-
-def _double_line(rng: np.random.Generator, text: str) -> str:
-    return _with_lines(rng, text, lambda lines, k: lines.insert(k, lines[k]))
-
-
-def _swap_lines(rng: np.random.Generator, text: str) -> str:
-    other = int(rng.integers(text.count("\n") + 1))
-
-    def swap(lines: list[str], k: int) -> None:
-        lines[k], lines[other] = lines[other], lines[k]
-
-    return _with_lines(rng, text, swap)
-
-
-def _join_lines(rng: np.random.Generator, text: str) -> str:
-    ends = [k for k, letter in enumerate(text) if letter == "\n"]
-    if not ends:
-        return text
-    k = int(rng.choice(ends))
-    return text[:k] + " " + text[k + 1 :]
-
-
-def _cut_line(rng: np.random.Generator, text: str) -> str:
-    return _with_word(rng, text, lambda word: f"{word}\n")
-
-
-def _crlf(rng: np.random.Generator, text: str) -> str:
-    return text.replace("\n", "\r\n")
-
-
-def _tabs(rng: np.random.Generator, text: str) -> str:
-    return text.replace(" ", "\t")
-
-
-def _truncate(rng: np.random.Generator, text: str) -> str:
-    return text[: _at(rng, text)]
-
-
-def _long_line(rng: np.random.Generator, text: str) -> str:
-    return _with_word(rng, text, lambda word: word + " " * int(rng.integers(1, 3000)))
-
-
-def _comment(rng: np.random.Generator, text: str) -> str:
-    sign = str(rng.choice(["\\", "*", "\\*", "%", "#", "\n* a comment\n", "\\ a comment\n"]))
-    return _with_word(rng, text, lambda word: f"{word} {sign}" if "\n" in sign else f"{sign} {word}")
+_LETTERS = list("0123456789.eE+-<>=:;*/\\ \t\n\rxrNGL'$#\0é\u2003[](),_")
+_VALUES = ["0", "-1", "1e20", "1e-13", "1e30", "-inf", "2.50", "007", "1e308", "1e400", "+3", "1e+2"]
+_REMARKS = ["\\", "*", "\\*", "%", "#", "\n* a comment\n", "\\ a comment\n"]
+_other_word = _word(lambda rng, word: str(rng.choice(WORDS)))
+_number = _match(r"(?<![\w.])[0-9.]+(?:e[+-]?[0-9]+)?", lambda rng, word: str(rng.choice(_VALUES)))
+#: Characters, words, numbers and lines are dropped, doubled, exchanged, replaced, joined and cut.
+_DAMAGE: tuple[Damage, ...] = (
+    _from_character(lambda rng, rest: rest[1:]),
+    _from_character(lambda rng, rest: rest[:1] + rest),
+    _from_character(lambda rng, rest: rest[:2][::-1] + rest[2:]),
+    _from_character(lambda rng, rest: str(rng.choice(_LETTERS)) + rest[1:]),
+    _word(lambda rng, word: ""),
+    _word(lambda rng, word: f"{word} {word}"),
+    _match(r"\S+\s+\S+", lambda rng, pair: re.sub(r"(\S+)(\s+)(\S+)", r"\3\2\1", pair)),
+    _other_word,
+    _other_word,
+    _number,
+    _number,
+    _lines(lambda lines, k, _: lines[:k] + lines[k + 1 :]),
+    _lines(lambda lines, k, _: lines[: k + 1] + lines[k:]),
+    _lines(_swapped),
+    _match(r"\n", lambda rng, end: " "),
+    _word(lambda rng, word: f"{word}\n"),
+    _crlf,
+    lambda rng, text: text.replace(" ", "\t"),
+    lambda rng, text: text[: _at(rng, text)],
+    _word(lambda rng, word: word + " " * int(rng.integers(1, 3000))),
+    _word(lambda rng, word: f"{word} {rng.choice(_REMARKS)} {word}"),
+    _word(lambda rng, word: f"{word} {rng.choice(WORDS)}"),
+)
 
 
 # ---- data ----------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from structopt.algorithms.chain import by_loss
 from structopt.algorithms.chain import viterbi as chain
@@ -12,11 +11,6 @@ from structopt.errors import DeclarationError, InfeasibleSpace
 
 U0 = np.array([[1, 0], [0, 0.5], [0.2, 0]])
 T0 = np.array([[0.5, -1], [0, 0.3]])
-
-
-chains = st.tuples(
-    st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 5), st.booleans(), st.booleans(), st.booleans()
-)
 
 
 def test_marginals_of_scores_far_apart_stay_finite():

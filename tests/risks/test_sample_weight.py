@@ -13,7 +13,6 @@ RNG = np.random.default_rng(2)
 X = RNG.normal(size=(N, D))
 ROWS = (RNG.random((N, 3)) > 0.5).astype(int)
 COPIES = np.random.default_rng(5).integers(0, 4, N)
-r = so.risks
 
 
 def test_structured_parts_keep_their_weights():

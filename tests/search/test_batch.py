@@ -61,17 +61,6 @@ class Levels(PlaneList):
         return BatchBox(*box[:4], np.ones(self.n), np.zeros(self.n))
 
 
-class Listed(PlaneList):
-    """Planes that list their labels, all but every third one."""
-
-    def fronts(self, some, low, high):
-        for plane in self.planes:
-            plane.front = lambda plane=plane: [plane.evaluate(k) for k in range(len(plane.h))]
-        for plane in self.planes[::3]:
-            plane.front = lambda: None
-        return super().fronts(some, low, high)
-
-
 def many(psi, seed, n=36, scale=1.0, **options):
     rng = np.random.default_rng(seed)
     return [PointPlane(random_points(psi, rng, k, scale), **options) for k in range(n)]
@@ -121,17 +110,6 @@ def test_levels_prove_what_lines_cannot(psi):
     assert (found.proof == "side_constraints").sum() <= (plain.proof == "side_constraints").sum()
     if isinstance(psi, Slack):
         assert (found.proof == "levels").any()
-
-
-@pytest.mark.parametrize("psi", EVERY[:6], ids=repr)
-def test_fronts_are_compared(psi):
-    planes = many(psi, 3)
-    batch = Listed(planes)
-    found = search_batch(batch, psi)
-    assert found.value == pytest.approx(best_of(psi, planes), rel=1e-9)
-    assert not (found.proof[::3] == "front").any()
-    if isinstance(psi, Slack):
-        assert (found.proof == "front").any() and (found.proof[1::3] != "side_constraints").all()
 
 
 @pytest.mark.parametrize("psi", EVERY[::2], ids=repr)

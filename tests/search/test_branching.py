@@ -18,14 +18,6 @@ def dag(n, rng):
     return so.structures.HierarchicalLabels(so.Hierarchy(sorted(edges)), "closure")
 
 
-def structures(rng):
-    """Models whose free queries are combinatorial and whose constrained ones are not, with all their labels."""
-    yield dag(9, rng), rng.normal(size=2)
-    yield so.structures.Assignment(), rng.normal(size=(4, 4, 2))
-    yield so.structures.Assignment(unmatched=True), rng.normal(size=(3, 3, 2))
-    yield so.structures.Arborescence(), rng.normal(size=(4, 4, 2))
-
-
 def planes_of(oracle, labels, rng, n):
     """Planes with hubs: a few variables have large scores, so that labels lie below their hull; some losses are 0."""
     width = labels.shape[1]

@@ -140,13 +140,6 @@ def test_xi_zero_on_a_relaxation():
 # ---- micro-F1 --------------------------------------------------------------------------------
 
 
-def micro_f1(z, truth, score, counted):
-    """The surrogate by its definition: wrong variables plus margin, over the sizes of label and ground truth."""
-    false = counted @ np.abs(z - truth)
-    size = counted @ (z + truth)
-    return (false + score @ (z - truth)) / size if size > 0 else 0.0
-
-
 def test_micro_f1_is_refused_where_it_means_nothing():
     ranking, segments = so.structures.Ranking(), so.structures.Segmentation(2, 2, loss="normalized")
     costs = so.structures.Multiclass(3, loss=[[0, 1, 2], [1, 0, 1], [2, 1, 0]])

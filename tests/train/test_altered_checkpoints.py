@@ -9,37 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import structopt as so
 from structopt.errors import DeclarationError
 from structopt.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(9, 3))
-SIGNS = np.where(X[:, 0] > 0.1, 1, -1)
-
-
-def chain() -> Any:
-    labels = [list("OBIO"), list("BI"), list("OOB")]
-    return so.train.StructuredRisk(so.structures.Chain(["B", "I", "O"]), [X[:4], X[4:6], X[6:]], labels)
-
-
-def multiclass() -> Any:
-    return so.train.StructuredRisk(so.structures.Multiclass(3), X, np.arange(9) % 3)
-
-
-TRAINERS: dict[str, Callable[..., Any]] = {
-    "block_ascent": lambda **o: so.train.block_ascent(chain(), lam=0.05, **o),
-    "n_slack": lambda **o: so.train.n_slack(chain(), lam=0.05, **o),
-    "bcfw": lambda **o: so.train.bcfw(chain(), lam=0.05, **o),
-    "one_slack": lambda **o: so.train.one_slack(chain(), lam=0.05, **o),
-    "multiclass": lambda **o: so.train.block_ascent(multiclass(), lam=0.01, **o),
-    "sgd": lambda **o: so.train.sgd(chain(), lam=0.05, **o),
-    "bmrm": lambda **o: so.train.bmrm(so.risks.Hinge(X, SIGNS), lam=0.01, **o),
-    "coordinate_descent": lambda **o: so.train.coordinate_descent(so.risks.Hinge(X, SIGNS), lam=0.001, **o),
-    "lbfgs": lambda **o: so.train.lbfgs(so.risks.Logistic(X, SIGNS), lam=0.001, **o),
-    "proximal_bundle": lambda **o: so.train.proximal_bundle(so.risks.Hinge(X, SIGNS), lam=0.01, **o),
-    "trust_region_bundle": lambda **o: so.train.trust_region_bundle(so.risks.Hinge(X, SIGNS), lam=0.01, **o),
-}
 
 
 def entry(value: Any) -> Callable[[Any], Any]:
@@ -94,11 +65,11 @@ CASES: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("coordinate_descent", "state.n_active", lambda n: 10**6),
     ("coordinate_descent", "state.alpha", lambda a: a + 5.0),
     ("coordinate_descent", "state.w", lambda a: a * 0.0),  # the bound would exceed the optimum
-    ("bmrm", "state.bundle.gram", lambda a: a[:1]),
-    ("bmrm", "state.bundle.rows", lambda a: a[:, :1]),
-    ("bmrm", "state.bundle.alpha", entry(np.nan)),
-    ("bmrm", "state.center.f", lambda a: a + 1.0),
-    ("bmrm", "state.run", lambda n: 10**6),
+    ("bmrm, line search", "state.bundle.gram", lambda a: a[:1]),
+    ("bmrm, line search", "state.bundle.rows", lambda a: a[:, :1]),
+    ("bmrm, line search", "state.bundle.alpha", entry(np.nan)),
+    ("bmrm, line search", "state.center.f", lambda a: a + 1.0),
+    ("bmrm, line search", "state.run", lambda n: 10**6),
     ("lbfgs", "state.moves", lambda a: -a),
     ("proximal_bundle", "state.rows", lambda a: a[:-1]),
     ("proximal_bundle", "state.zeta", lambda a: 0.0),
@@ -109,7 +80,7 @@ CASES: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("sgd", "state.random", lambda s: s | {"state": {"state": 0, "inc": 0}}),  # sampling would not end
     ("sgd", "state.random", lambda s: 3),
     *(
-        ("bmrm", name, change)
+        ("bmrm, line search", name, change)
         for name, change in [
             ("best.lower_bound", lambda b: 1e6),
             ("best.lower_bound", lambda b: float("inf")),
@@ -130,13 +101,19 @@ CASES: list[tuple[str, str, Callable[[Any], Any]]] = [
 
 
 @pytest.fixture(scope="module")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
+def trainers(fuzz: Callable[[str], Any]) -> dict[str, Callable[..., Any]]:
+    """Runs of every trainer on small problems, which the fuzz job of altered files has, too."""
+    return fuzz("altered")._trainers()
+
+
+@pytest.fixture(scope="module")
+def checkpoints(trainers: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
     known: dict[str, dict[str, Any]] = {}
 
     def get(name: str) -> dict[str, Any]:
         if name not in known:
             path = tmp_path_factory.mktemp("runs") / "run.npz"
-            TRAINERS[name](tol=0.0, max_passes=3, checkpoint=Checkpoint(path, every=0))
+            trainers[name](tol=0.0, max_passes=3, checkpoint=Checkpoint(path, every=0))
             known[name] = read_checkpoint(path)
         return known[name]
 
@@ -147,21 +124,21 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dic
     ("trainer", "name", "change"), CASES, ids=[f"{t}-{n}-{k}" for k, (t, n, _) in enumerate(CASES)]
 )
 def test_altered_entries_are_rejected(
-    trainer: str, name: str, change: Callable[[Any], Any], checkpoints: Any, tmp_path: Path
+    trainer: str, name: str, change: Callable[[Any], Any], trainers: Any, checkpoints: Any, tmp_path: Path
 ) -> None:
     state = checkpoints(trainer)
     path = tmp_path / "run.npz"
     write_checkpoint(path, {**state, name: change(state[name])})
     with pytest.raises(DeclarationError, match="is damaged or was altered"):
-        TRAINERS[trainer](tol=0.0, max_passes=6, checkpoint=path)
+        trainers[trainer](tol=0.0, max_passes=6, checkpoint=path)
 
 
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_missing_entries_are_rejected(trainer: str, checkpoints: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trainer", sorted({trainer for trainer, _, _ in CASES}))
+def test_missing_entries_are_rejected(trainer: str, trainers: Any, checkpoints: Any, tmp_path: Path) -> None:
     state = checkpoints(trainer)
     path = tmp_path / "run.npz"
     optional = {"state.gradient", "state.moves", "state.center.f", "state.query.f"}
     for name in state.keys() - optional - {f"history.part:{part}" for part in state["parts"]}:
         write_checkpoint(path, {key: value for key, value in state.items() if key != name})
         with pytest.raises(DeclarationError, match="is damaged or was altered"):
-            TRAINERS[trainer](tol=0.0, max_passes=6, checkpoint=path)
+            trainers[trainer](tol=0.0, max_passes=6, checkpoint=path)
