@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, assign, fail, floats, integers, kernel
+from structopt.algorithms.enumeration import largest_of_rows
 from structopt.algorithms.lawler import BoolArray, best_first
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.algorithms.parts import Maxima, Parts, PartSolver
@@ -738,22 +739,10 @@ def best_arcs(
 ) -> tuple[IntArray, FloatArray]:
     """Return heads, relations and values of the best labelled trees of sentences with these numbers of nodes."""
     table = np.ascontiguousarray(scores, dtype=np.float64).reshape(-1, n_labels)
-    top, relation = np.empty(len(table)), np.empty(len(table), dtype=np.int64)
-    _best_labels(table, top, relation)
+    relation, top = largest_of_rows(table)
     heads, values = arborescence_batch(top, sizes, single_root, projective)
     tokens = sizes - 1
     first = np.cumsum(tokens) - tokens
     token = np.arange(len(heads)) - np.repeat(first, tokens) + 1
     rows = np.repeat(np.cumsum(sizes * sizes) - sizes * sizes, tokens) + heads * np.repeat(sizes, tokens) + token
     return heads * n_labels + relation[rows], values
-
-
-@kernel
-def _best_labels(table: FloatArray, top: FloatArray, relation: IntArray) -> None:
-    """The best relation of every arc and its score, the first on ties."""
-    for r in range(table.shape[0]):
-        best, at = table[r, 0], 0
-        for k in range(1, table.shape[1]):
-            if table[r, k] > best:
-                best, at = table[r, k], k
-        top[r], relation[r] = best, at

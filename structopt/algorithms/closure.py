@@ -8,7 +8,6 @@ every node has at most one parent, one pass up and one pass down suffice.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
@@ -24,12 +23,14 @@ from structopt.algorithms.base import Optimum, Solutions
 from structopt.algorithms.diagram import Diagram, PathsAlgorithm
 from structopt.algorithms.diagram.path_networks import arc_diagram
 from structopt.algorithms.maxflow import (
+    NOT_FINITE,
     FlowState,
     adjacency,
     dinic,
     flow_scratch,
-    integer_scale,
+    integer_exponent,
     rescale_flow,
+    to_integers,
 )
 from structopt.algorithms.question import Question, per_question
 from structopt.algorithms.warm_starts import WarmStarts
@@ -49,36 +50,14 @@ _NO_STATE = (np.empty((0, 0), np.int64), np.empty(0, np.int64))
 
 
 @kernel
-def _to_integers(weights: Any, W: Any) -> tuple[bool, int]:
-    """Round the weights times ``2**exponent``; return whether they are finite, and the exponent."""
-    total = 0.0
-    for v in range(weights.size):
-        total += abs(weights[v])
-    shift = 0
-    if not np.isfinite(total):
-        for v in range(weights.size):
-            if not np.isfinite(weights[v]):
-                return False, 0
-        # Only the sum overflows: add up in smaller units.
-        total = 0.0
-        for v in range(weights.size):
-            total += abs(weights[v]) * 2.0**-64
-        shift = -64
-    exponent = integer_scale(total, _BITS) + shift
-    factor = math.ldexp(1.0, exponent)
-    for v in range(weights.size):
-        W[v] = np.int64(np.rint(weights[v] * factor))
-    return True, exponent
-
-
-@kernel
 def _solve_forest(order: Any, up: Any, weights: Any, y: Any) -> bool:
     """Best value of each subtree from the leaves up, then choose from the roots down."""
     n = order.size
     best = np.empty(n, np.int64)
-    finite, _ = _to_integers(weights, best)
-    if not finite:
+    exponent = integer_exponent(weights, weights[:0], _BITS)
+    if exponent == NOT_FINITE:
         return False
+    to_integers(weights, exponent, best)
     for k in range(n - 1, -1, -1):
         v = order[k]
         if up[v] >= 0:
@@ -106,9 +85,10 @@ def _cut(
 ) -> bool:  # fmt: skip
     n = weights.size
     res, ex, work = scratch
-    finite, exponent = _to_integers(weights, ex)
-    if not finite:
+    exponent = integer_exponent(weights, weights[:0], _BITS)
+    if exponent == NOT_FINITE:
         return False
+    to_integers(weights, exponent, ex)
     for e in range(slot.size):
         res[slot[e]] = _UNBOUNDED
         res[rev[slot[e]]] = 0

@@ -20,17 +20,22 @@ import numpy as np
 from structopt._jit import kernel
 
 __all__ = [
+    "NOT_FINITE",
     "FlowState",
     "adjacency",
     "dinic",
     "flow_scratch",
+    "integer_exponent",
     "integer_scale",
     "rescale_flow",
+    "to_integers",
 ]
 
 # |exponents| beyond this would overflow or underflow the power of two itself.
 _EXPONENT_LIMIT = 1000
 _FLOW_LIMIT = 2.0**61
+#: Exponent of numbers that are not finite.
+NOT_FINITE = -100_000
 
 
 @kernel
@@ -40,6 +45,29 @@ def integer_scale(total: float, bits: int) -> int:
         return 0
     exponent = bits - math.frexp(total)[1]
     return max(-_EXPONENT_LIMIT, min(_EXPONENT_LIMIT, exponent))
+
+
+@kernel
+def integer_exponent(first: Any, second: Any, bits: int) -> int:
+    """Return `integer_scale` of the sum of the absolute values of two arrays, or `NOT_FINITE`."""
+    total, smaller = 0.0, 0.0  # the second sum does not overflow if only the first one does
+    for value in first:
+        total += abs(value)
+        smaller += abs(value) * 2.0**-64
+    for value in second:
+        total += abs(value)
+        smaller += abs(value) * 2.0**-64
+    if np.isfinite(total):
+        return integer_scale(total, bits)
+    return integer_scale(smaller, bits) - 64 if np.isfinite(smaller) else NOT_FINITE
+
+
+@kernel
+def to_integers(values: Any, exponent: int, out: Any) -> None:
+    """Round values times ``2**exponent``."""
+    factor = math.ldexp(1.0, exponent)
+    for k in range(values.size):
+        out[k] = np.int64(np.rint(values[k] * factor))
 
 
 @kernel

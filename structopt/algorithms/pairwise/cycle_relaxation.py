@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import FloatArray, inner, kernel
+from structopt._jit import FloatArray, assign, inner, kernel
 from structopt.algorithms.pairwise.enumeration import best_code, code_bits
+from structopt.algorithms.pairwise.exact import rounded_label
 
 __all__ = ["MOST_OPEN", "metric_polytope", "tighten_rows"]
 
@@ -158,29 +159,15 @@ def metric_polytope(cost: FloatArray, x: FloatArray) -> float:
 
 @kernel
 def _start(field: FloatArray, coupling: FloatArray, y: Any) -> None:
-    """A good label: the best of few, else the sign of the field at 1/2 and single flips while one gains."""
+    """Write a good label: the best of few, else that of `rounded_label`."""
     k = len(field)
+    scale = 2.0**48 / max(1e-300, np.abs(field).sum() + np.abs(coupling).sum())
+    fields, couplings = (field * scale).astype(np.int64), (coupling * scale).astype(np.int64)
     if k <= _LISTED:
-        scale = 2.0**48 / max(1e-300, np.abs(field).sum() + np.abs(coupling).sum())
-        code, _ = best_code((field * scale).astype(np.int64), (coupling * scale).astype(np.int64))
+        code, _ = best_code(fields, couplings)
         code_bits(code, k, y)
-        return
-    for v in range(k):
-        y[v] = 1 if 2.0 * field[v] + coupling[v].sum() > 0 else 0
-    for _ in range(50 * k):
-        best, flip = 0.0, -1
-        for v in range(k):
-            gain = field[v]
-            for u in range(k):
-                if y[u] == 1:
-                    gain += coupling[v, u]
-            if y[v] == 1:
-                gain = -gain
-            if gain > best:
-                best, flip = gain, v
-        if flip < 0:
-            return
-        y[flip] = 1 - y[flip]
+    else:
+        assign(y, rounded_label(fields, couplings))
 
 
 @kernel

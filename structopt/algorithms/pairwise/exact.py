@@ -15,7 +15,7 @@ from structopt.algorithms.maxflow import adjacency
 from structopt.algorithms.pairwise.enumeration import best_code, code_bits
 from structopt.algorithms.pairwise.roof import fewest_halves, fill_network, roof_labels, roof_scratch
 
-__all__ = ["ENUMERATE_AT", "best_label", "coupling_matrix", "integral_value"]
+__all__ = ["ENUMERATE_AT", "best_label", "coupling_matrix", "integral_value", "rounded_label"]
 
 #: With at most this many free labels enumeration is quicker than one more bound.
 ENUMERATE_AT = 16
@@ -111,7 +111,7 @@ def _roof(field: Any, i: Any, j: Any, weights: Any) -> tuple[Any, Any]:
 
 
 @kernel
-def _round(field: Any, coupling: Any) -> Any:
+def rounded_label(field: Any, coupling: Any) -> Any:
     """A good label: the sign of the field at 1/2 everywhere, then single flips while one gains."""
     n = field.size
     y = np.empty(n, np.int8)
@@ -198,7 +198,7 @@ def best_label(i: Any, j: Any, unary: Any, pair: Any, best: Any) -> bool:
                 code, _ = best_code(field, coupling)
                 code_bits(code, k, inner)
             else:
-                assign(inner, _round(field, coupling))
+                assign(inner, rounded_label(field, coupling))
             for v in range(k):
                 trial[free[v]] = inner[v]
         value = integral_value(i, j, unary, pair, trial)

@@ -5,13 +5,12 @@ Each function is one call from Python. Scratch is made once a call: a batch reus
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from structopt._jit import assign, kernel
-from structopt.algorithms.maxflow import integer_scale, rescale_flow
+from structopt.algorithms.maxflow import NOT_FINITE, integer_exponent, integer_scale, rescale_flow, to_integers
 from structopt.algorithms.pairwise.enumeration import best_code, best_product_code, code_bits, pareto_codes
 from structopt.algorithms.pairwise.exact import best_label, coupling_matrix, integral_value
 from structopt.algorithms.pairwise.halves import half_score
@@ -38,45 +37,8 @@ __all__ = [
 
 # Sum of |integer coefficients| stays below 2^60, hence every excess and residual below 2^62 (docs/mathematics/oracles).
 _BITS = 60
-_NOT_FINITE = -100_000
 # The labels that are left are solved by themselves where at most this part of all couplings is theirs.
 _FEW_LEFT = 4
-
-
-@kernel
-def _all_finite(values: Any) -> bool:
-    for k in range(values.size):  # noqa: SIM110
-        if not np.isfinite(values[k]):
-            return False
-    return True
-
-
-@kernel
-def _to_integers(unary: Any, pair: Any, U: Any, P: Any) -> int:
-    """Round the coefficients times ``2**exponent`` and return the exponent, or `_NOT_FINITE`."""
-    total = 0.0
-    for k in range(unary.size):
-        total += abs(unary[k])
-    for k in range(pair.size):
-        total += abs(pair[k])
-    if np.isfinite(total):
-        exponent = integer_scale(total, _BITS)
-    elif _all_finite(unary) and _all_finite(pair):
-        # Only their sum overflows: add them up in smaller units.
-        total = 0.0
-        for k in range(unary.size):
-            total += abs(unary[k]) * 2.0**-64
-        for k in range(pair.size):
-            total += abs(pair[k]) * 2.0**-64
-        exponent = integer_scale(total, _BITS) - 64
-    else:
-        return _NOT_FINITE
-    factor = math.ldexp(1.0, exponent)
-    for k in range(unary.size):
-        U[k] = np.int64(np.rint(unary[k] * factor))
-    for k in range(pair.size):
-        P[k] = np.int64(np.rint(pair[k] * factor))
-    return exponent
 
 
 @kernel
@@ -172,11 +134,11 @@ def relax_rows(
     gains, losses = np.empty(n, np.int64), np.empty(n, np.int64)
     edge, end = slot_ends(2 * m, edges)
     work = roof_scratch(n, m)
-    total, rounded = 0.0, _NOT_FINITE  # of the couplings: their sum, and by which power of two they were rounded
+    total, rounded = 0.0, NOT_FINITE  # of the couplings: their sum, and by which power of two they were rounded
     for k in range(first, last):
         couplings = P[k if P.shape[0] > 1 else 0]
         if k == first or P.shape[0] > 1:
-            total, rounded = 0.0, _NOT_FINITE
+            total, rounded = 0.0, NOT_FINITE
             for e in range(m):
                 total += abs(couplings[e])
             for e in range(attracts.size):
@@ -185,21 +147,13 @@ def relax_rows(
         size = total
         for v in range(n):
             size += abs(U[k, v])
-        if np.isfinite(size):
-            exponent = integer_scale(size, _BITS)
-            factor = math.ldexp(1.0, exponent)
-            for v in range(n):
-                unary[v] = np.int64(np.rint(U[k, v] * factor))
-        else:
-            exponent = _to_integers(U[k], couplings, unary, pair)
-            if exponent == _NOT_FINITE:
-                values[k] = np.nan
-                rounded = _NOT_FINITE
-                continue
-            factor = math.ldexp(1.0, exponent)
+        exponent = integer_scale(size, _BITS) if np.isfinite(size) else integer_exponent(U[k], couplings, _BITS)
+        if exponent == NOT_FINITE:
+            values[k] = np.nan
+            continue
+        to_integers(U[k], exponent, unary)
         if exponent != rounded:
-            for e in range(m):
-                pair[e] = np.int64(np.rint(couplings[e] * factor))
+            to_integers(couplings, exponent, pair)
             _sums_of_couplings(edges, pair, gains, losses)
             rounded = exponent
         count = decide_labels(n, ptr, edge, end, unary, pair, gains, losses, y2, free)
@@ -225,9 +179,12 @@ def exact_rows(i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any, va
     pair = np.empty(P.shape[1], np.int64)
     best = np.empty(U.shape[1], np.int8)
     for k in range(first, last):
-        if _to_integers(U[k], P[k], unary, pair) == _NOT_FINITE:
+        exponent = integer_exponent(U[k], P[k], _BITS)
+        if exponent == NOT_FINITE:
             values[k] = np.nan
             continue
+        to_integers(U[k], exponent, unary)
+        to_integers(P[k], exponent, pair)
         proved[k] = best_label(i, j, unary, pair, best)
         for v in range(best.size):
             Y[k, v] = best[v]
@@ -242,9 +199,12 @@ def enumerate_rows(i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any
     pair = np.empty(P.shape[1], np.int64)
     best = np.zeros(n, np.int8)
     for k in range(first, last):
-        if _to_integers(U[k], P[k], unary, pair) == _NOT_FINITE:
+        exponent = integer_exponent(U[k], P[k], _BITS)
+        if exponent == NOT_FINITE:
             values[k] = np.nan
             continue
+        to_integers(U[k], exponent, unary)
+        to_integers(P[k], exponent, pair)
         if n > 0:
             code, _ = best_code(unary, coupling_matrix(n, i, j, pair))
             code_bits(code, n, best)
