@@ -149,7 +149,7 @@ Recognition proves what it finds from the rows. If it cannot, state the structur
 >>> space.subject_to(y.sum() == 1, y[0] + 2 * y[1] + 3 * y[2] <= 3)      # the second row follows from the first
 >>> space.structure.kind
 'general'
->>> record = so.records.Simplices(group=[0, 0, 0], ptr=[0, 3], order=range(3), required=[True])
+>>> record = so.records.Cardinality(group=[0, 0, 0], ptr=[0, 3], order=range(3), lower=[1], upper=[1])
 >>> so.Oracle(space, record=record).algorithm
 'argmax'
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from structopt._jit import FloatArray, IntArray, integers, kernel
+from structopt._jit import FloatArray, IntArray, kernel
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.counting import counting_plan
 from structopt.algorithms.fronts import FrontPlan
 from structopt.algorithms.lawler import BoolArray
 from structopt.algorithms.question import per_question
-from structopt.errors import DeclarationError, InfeasibleSpace
-from structopt.recognize import Cardinality, Record, Simplices
+from structopt.errors import DeclarationError
+from structopt.recognize import Cardinality, Record
 
 __all__ = ["CardinalityAlgorithm"]
 
@@ -29,22 +28,13 @@ class CardinalityAlgorithm(Algorithm):
     name = "top-k"
     steps = per_question(argmax="variables")
 
-    def __init__(
-        self, n: int, ptr: npt.ArrayLike, columns: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike
-    ) -> None:
-        starts, members = integers(ptr, "ptr", 1), integers(columns, "columns", 1)
-        low, high = integers(lower, "lower", 1), integers(upper, "upper", 1)
-        _check_groups(n, starts, members, low, high)
-        self._groups = (starts, members, low, high)
+    def __init__(self, record: Cardinality) -> None:
+        self._groups = record.ptr, record.order, record.lower, record.upper
 
     @classmethod
     def of_record(cls, record: Record, n: int) -> CardinalityAlgorithm:
-        if isinstance(record, Simplices):
-            lower, upper = record.required.astype(np.int64), np.ones(len(record.required), dtype=np.int64)
-        else:
-            assert isinstance(record, Cardinality)
-            lower, upper = record.lower, record.upper
-        return cls(n, record.ptr, record.order, lower, upper)
+        assert isinstance(record, Cardinality)
+        return cls(record)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         Z, values = self._choose(c[None, :])
@@ -68,26 +58,6 @@ class CardinalityAlgorithm(Algorithm):
                 f"Coefficient {j} of example {row} of the batch is {C[row, j]}; coefficients must be finite."
             )
         return chosen.astype(np.float64), values
-
-
-def _check_groups(n: int, ptr: IntArray, columns: IntArray, lower: IntArray, upper: IntArray) -> None:
-    groups = len(ptr) - 1
-    if groups < 0 or ptr[0] != 0 or ptr[-1] != len(columns) or (ptr[1:] < ptr[:-1]).any():
-        raise DeclarationError(f"ptr must rise from 0 to the {len(columns)} entries of columns.")
-    if len(lower) != groups or len(upper) != groups:
-        raise DeclarationError(f"There are {groups} groups; lower has {len(lower)} and upper {len(upper)} entries.")
-    if len(columns):
-        if columns.min() < 0 or columns.max() >= n:
-            raise DeclarationError(f"columns must hold variables 0..{n - 1}.")
-        count = np.bincount(columns, minlength=n)
-        if count.max() > 1:
-            raise DeclarationError(f"Variable {int(count.argmax())} is in more than one group.")
-    empty = (lower > upper) | (lower > np.diff(ptr)) | (upper < 0)
-    if empty.any():
-        i = int(empty.argmax())
-        raise InfeasibleSpace(
-            f"Group {i} of {int(ptr[i + 1] - ptr[i])} variables cannot have between {lower[i]} and {upper[i]} ones."
-        )
 
 
 @kernel

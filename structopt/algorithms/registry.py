@@ -34,7 +34,6 @@ from structopt.recognize import (
     Pairwise,
     Path,
     Record,
-    Simplices,
     Structure,
     Tree,
     recognize,
@@ -46,7 +45,6 @@ __all__ = ["ALGORITHMS", "algorithm_of", "fast_algorithm"]
 #: The algorithm that solves each type of record.
 ALGORITHMS: dict[type[Record], type[Algorithm]] = {
     Box: BoxAlgorithm,
-    Simplices: CardinalityAlgorithm,
     Cardinality: CardinalityAlgorithm,
     Closure: ClosureAlgorithm,
     Pairwise: PairwiseAlgorithm,

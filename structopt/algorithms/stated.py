@@ -28,7 +28,6 @@ from structopt.recognize import (
     Pairwise,
     Path,
     Record,
-    Simplices,
     Structure,
     Tree,
 )
@@ -139,20 +138,18 @@ def _check_box(record: Box, given: _Given) -> None:
     given.needs(finite and (record.lower <= record.upper).all(), "bounds must be finite, and lower <= upper")
 
 
-def _check_groups(record: Simplices | Cardinality, given: _Given) -> None:
+def _check_groups(record: Cardinality, given: _Given) -> None:
     groups = len(record.ptr) - 1
     given.within(0, given.n, order=record.order)
     given.pointer(groups, len(record.order), ptr=record.ptr)
-    limits = (
-        {"required": record.required}
-        if isinstance(record, Simplices)
-        else {"lower": record.lower, "upper": record.upper}
-    )
-    given.sizes(groups, **limits)
+    given.sizes(groups, lower=record.lower, upper=record.upper)
+    given.needs(np.unique(record.order).size == len(record.order), "a variable is in a group twice")
     group = np.full(given.n, -1)
     group[record.order] = np.repeat(np.arange(groups), np.diff(record.ptr))
     given.sizes(given.n, group=record.group)
     given.needs((group == record.group).all(), "group does not agree with ptr and order")
+    possible = (record.lower <= record.upper) & (record.lower <= np.diff(record.ptr)) & (record.upper >= 0)
+    given.needs(possible.all(), f"it has no label, because of the limits of group {np.argmin(possible)}")
 
 
 def _check_closure(record: Closure, given: _Given) -> None:
@@ -258,7 +255,6 @@ def _check_forest(record: GroupForest, given: _Given) -> None:
 #: What the arrays of each type of record must satisfy before an algorithm may read them.
 _CHECKS: dict[type[Record], Callable[[Any, _Given], None]] = {
     Box: _check_box,
-    Simplices: _check_groups,
     Cardinality: _check_groups,
     Closure: _check_closure,
     Pairwise: _check_pairwise,

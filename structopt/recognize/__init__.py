@@ -31,7 +31,6 @@ from structopt.recognize.records import (
     Pairwise,
     Path,
     Record,
-    Simplices,
     Tree,
 )
 from structopt.recognize.structure import Structure
@@ -44,7 +43,6 @@ __all__ = [
     "Structure",
     "Record",
     "Box",
-    "Simplices",
     "Cardinality",
     "Closure",
     "Pairwise",

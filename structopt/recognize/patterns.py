@@ -18,7 +18,7 @@ from structopt.recognize.grouping import (
     repeated_in_rows,
 )
 from structopt.recognize.normalize import NormalForm
-from structopt.recognize.records import Box, Cardinality, Closure, Pairwise, Simplices
+from structopt.recognize.records import Box, Cardinality, Closure, Pairwise
 
 __all__ = [
     "box_blocks",
@@ -26,7 +26,6 @@ __all__ = [
     "build_cardinality",
     "build_closure",
     "build_pairwise",
-    "build_simplices",
     "cardinality_blocks",
     "closure_arcs",
     "closure_blocks",
@@ -63,22 +62,13 @@ def simplices_blocks(form: NormalForm) -> BoolArray:
     return form.passing(rows, form.binary & (form.degree <= 1))
 
 
-def _groups(form: NormalForm) -> tuple[IntArray, IntArray, IntArray]:
+def build_cardinality(form: NormalForm) -> Cardinality:
+    """Groups and how many members they may have."""
     group = np.full(form.n_columns, -1, dtype=np.int64)
     group[form.column] = form.row
     ptr = np.concatenate([[0], np.cumsum(form.plus)]).astype(np.int64)
-    return group, ptr, form.column
-
-
-def build_simplices(form: NormalForm) -> Simplices:
-    """Groups and which of them need a member."""
-    return Simplices(*_groups(form), form.row_lower == 1)
-
-
-def build_cardinality(form: NormalForm) -> Cardinality:
-    """Groups and how many members they may have."""
-    lower = np.maximum(form.row_lower, 0).astype(np.int64)
-    return Cardinality(*_groups(form), lower, np.minimum(form.row_upper, form.plus).astype(np.int64))
+    lower, upper = np.maximum(form.row_lower, 0), np.minimum(form.row_upper, form.plus)
+    return Cardinality(group, ptr, form.column, lower.astype(np.int64), upper.astype(np.int64))
 
 
 def closure_rows(form: NormalForm) -> BoolArray:

@@ -30,7 +30,7 @@ class _Kind(NamedTuple):
 #: In the order of the time of their tests; a block gets the first kind that it passes.
 _SIMPLE = (
     _Kind("box", patterns.box_blocks, patterns.build_box),
-    _Kind("simplices", patterns.simplices_blocks, patterns.build_simplices),
+    _Kind("simplices", patterns.simplices_blocks, patterns.build_cardinality),
     _Kind("cardinality", patterns.cardinality_blocks, patterns.build_cardinality),
     _Kind("closure", patterns.closure_blocks, patterns.build_closure),
     _Kind("pairwise", patterns.pairwise_blocks, patterns.build_pairwise),

@@ -15,7 +15,7 @@ The second row follows from the first one, but recognition does not see that:
 >>> space.subject_to(y.sum() == 1, np.arange(5) @ y <= 4)
 >>> space.structure.kind
 'general'
->>> record = so.records.Simplices(group=[0] * 5, ptr=[0, 5], order=range(5), required=[True])
+>>> record = so.records.Cardinality(group=[0] * 5, ptr=[0, 5], order=range(5), lower=[1], upper=[1])
 >>> model = so.Model(space, {"y": so.features.Linear()}, so.losses.Hamming(), record=record)
 >>> model.oracle()
 <Oracle by argmax on <CompiledSpace 'one of five': 5 variables (5 integer), 2 rows, 9 non-zeros>>
@@ -27,6 +27,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from structopt.errors import removed_name
 from structopt.recognize.grouping import BoolArray, IntArray
 from structopt.space.compiled import FloatArray
 
@@ -41,7 +42,6 @@ __all__ = [
     "Pairwise",
     "Path",
     "Record",
-    "Simplices",
     "Tree",
 ]
 
@@ -83,35 +83,6 @@ class Box(Record):
 
     lower: FloatArray
     upper: FloatArray
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Simplices(Record):
-    """Disjoint groups of 0/1 columns of which exactly one or at most one is 1.
-
-    Attributes
-    ----------
-    group : ndarray of int, shape (n_variables,)
-        Group of each column; -1 for a column in no group.
-    ptr, order : ndarray of int
-        ``order[ptr[i]:ptr[i + 1]]`` are the columns of group i, ascending.
-    required : ndarray of bool, shape (n_groups,)
-        Whether exactly one column of the group is 1, and not at most one.
-
-    Examples
-    --------
-    >>> import structopt as so
-    >>> space = so.LabelSpace()
-    >>> y = space.binary("y", 4)
-    >>> space.subject_to(y[:2].sum() == 1, y[2:].sum() <= 1)
-    >>> space.structure.record
-    Simplices(group=[0, 0, 1, 1], ptr=[0, 2, 4], order=[0, 1, 2, 3], required=[True, False])
-    """
-
-    group: IntArray
-    ptr: IntArray
-    order: IntArray
-    required: BoolArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -436,3 +407,9 @@ def _short(value: object) -> str:
     if isinstance(value, np.ndarray) and value.size > 8:
         return f"<{value.size} {value.dtype}>"
     return repr(value.tolist()) if isinstance(value, np.ndarray) else repr(value)
+
+
+def __getattr__(name: str) -> object:
+    if name == "Simplices":
+        raise removed_name("structopt.records.Simplices", "use Cardinality with upper=1, and lower=1 where required")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

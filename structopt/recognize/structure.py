@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from structopt.recognize.grouping import IntArray
 from structopt.recognize.normalize import Dependent, NormalForm
 from structopt.recognize.patterns import forest_order
-from structopt.recognize.records import Box, Closure, GroupForest, Pairwise, Record
+from structopt.recognize.records import Box, Cardinality, Closure, GroupForest, Pairwise, Record
 from structopt.recognize.unimodular import prove_totally_unimodular
 from structopt.space.compiled import FloatArray
 
@@ -21,8 +21,6 @@ __all__ = ["Structure"]
 
 _ORACLES = {
     "box": "signs",
-    "simplices": "argmax",
-    "cardinality": "top-k",
     "assignment": "linear assignment",
     "tree": "tree dynamic program",
     "path": "DAG path",
@@ -119,6 +117,8 @@ class Structure:
         if isinstance(self.record, Pairwise):
             exact = self.record.integer and not self.record.forest
             return "persistency" if exact else "roof duality"
+        if isinstance(self.record, Cardinality):
+            return "argmax" if (self.record.upper == 1).all() else "top-k"
         if self.kind in _ORACLES:
             return _ORACLES[self.kind]
         if self.diagram:

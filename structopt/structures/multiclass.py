@@ -20,7 +20,7 @@ from structopt.model.codec import csr_table, labels_given
 from structopt.model.data_set import DataSet
 from structopt.model.loss_batch import Counts, Entries, LossBatch, counts_of
 from structopt.model.slots import SlotMap, SlotModel, Slots
-from structopt.recognize import Simplices
+from structopt.recognize import Cardinality
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
@@ -68,12 +68,12 @@ class Multiclass(SlotModel):
         space = LabelSpace("multiclass")
         y = space.binary("y", len(names))
         space.subject_to(y.sum() == 1, name="one class")
-        n = len(names)
+        n, one = len(names), np.array([1])
         super().__init__(
             space,
             {"y": Linear(intercept=intercept)},
             _task_loss(loss, n),
-            record=Simplices(np.zeros(n, np.int64), np.array([0, n]), np.arange(n), np.array([True])),
+            record=Cardinality(np.zeros(n, np.int64), np.array([0, n]), np.arange(n), one, one),
             solver=solver,
         )
 

@@ -17,7 +17,6 @@ import scipy.sparse as sp
 import structopt as so
 from structopt._jit.csr import checked_csr
 from structopt.algorithms import arborescence
-from structopt.algorithms.cardinality import CardinalityAlgorithm
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.algorithms.segments import viterbi as segments
@@ -42,6 +41,14 @@ def graph_batch(**given: Any) -> Any:
 
 def closure(**given: Any) -> Any:
     return so.Oracle(nodes("closure"), record=so.records.Closure(**given)).maximize([1, -0.5, 2, -0.3, 0.9]).z
+
+
+def groups(**given: Any) -> Any:
+    return (
+        so.Oracle(so.structures.MultiLabel(3, 0, 1).space(), record=so.records.Cardinality(**given))
+        .maximize([1, 3, 2])
+        .z
+    )
 
 
 def nodes(kind: str) -> so.LabelSpace:
@@ -94,10 +101,9 @@ ENTRIES = {
     "arborescence, projective": Entry(lambda W: arborescence.arborescence(W, True, True), {"W": r(4, 4)}),
     "arborescence_batch": Entry(arborescence.arborescence_batch, {"W": r(25), "sizes": [3, 4]}, ("sizes",)),
     "arborescence.k_best": Entry(lambda W: arborescence.k_best(W, 2), {"W": r(4, 4)}),
-    "CardinalityAlgorithm": Entry(
-        lambda **g: CardinalityAlgorithm(3, **g).maximize(np.array([1.0, 3.0, 2.0]))[:2],
-        {"ptr": [0, 3], "columns": [2, 1, 0], "lower": [0], "upper": [1]},
-        ("ptr", "columns", "lower", "upper"),
+    "records.Cardinality": Entry(
+        groups, {"group": [0, 0, 0], "ptr": [0, 3], "order": [0, 1, 2], "lower": [0], "upper": [1]},
+        ("group", "ptr", "order", "lower", "upper"),
     ),
     "PairwiseGraph, batches": Entry(graph_batch, {"U": r(2, 3), "P": r(2, 2)}),
     "records.Closure": Entry(closure, {"child": [1, 2, 3, 4], "parent": [0, 0, 1, 1]}, ("child", "parent")),

@@ -48,7 +48,7 @@ def one_of_many():
     space = so.LabelSpace()
     y = space.binary("y", 5)
     space.subject_to(y.sum() == 1, np.arange(5) @ y <= 4)
-    return so.Oracle(space, record=so.records.Simplices([0] * 5, [0, 5], range(5), [True]))
+    return so.Oracle(space, record=so.records.Cardinality([0] * 5, [0, 5], range(5), [1], [1]))
 
 
 BY_SOLVER = Q.K_BEST | Q.OUTSIDE | Q.SIDE_ROWS

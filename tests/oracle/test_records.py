@@ -18,11 +18,6 @@ def box(space):
     space.integer("y", 4, -1, 2)
 
 
-def simplices(space):
-    y = space.binary("y", 7)
-    space.subject_to(y[:3].sum() == 1, y[3:6].sum() <= 1)
-
-
 def cardinality(space):
     y = space.binary("y", 6)
     space.subject_to(y[:4].sum().between(1, 2))
@@ -80,7 +75,6 @@ def leaf_sets(space):
 
 SPACES = {
     "Box": box,
-    "Simplices": simplices,
     "Cardinality": cardinality,
     "Closure": closure,
     "Pairwise": pairwise,
@@ -168,8 +162,8 @@ def test_wrong_arrays_are_refused(name, change):
 
 
 def test_a_record_of_other_labels_is_refused():
-    space, _ = declared("Simplices", hidden=False)
-    every = R.Box(np.zeros(7), np.ones(7))
+    space, _ = declared("Cardinality", hidden=False)
+    every = R.Box(np.zeros(6), np.ones(6))
     with pytest.raises(so.errors.DeclarationError, match="best label for a random objective is not in the space"):
         so.Oracle(space, record=every)
 
@@ -231,7 +225,7 @@ def test_a_model_of_many_spaces_has_a_record_for_each():
 
     def record(x):
         n = len(x)
-        return R.Simplices([0] * n, [0, n], range(n), [True])
+        return R.Cardinality([0] * n, [0, n], range(n), [1], [1])
 
     model = so.Model(one_of_all, {"y": so.features.Shared()}, so.losses.Hamming(), record=record)
     X = [np.random.default_rng(n).normal(size=(n, 2)) for n in (2, 3, 5)]
