@@ -34,6 +34,10 @@ __all__ = ["CHOICE", "EACH", "FIRST", "MEAN", "SPAN", "STEP", "SlotMap", "SlotMo
 CHOICE, SPAN, MEAN, STEP, FIRST, EACH = range(6)
 
 
+#: Arrays of a `SlotMap` for kernels: ptr, base, stride, width, states, shares.
+Arrays = tuple[IntArray, IntArray, IntArray, int, int, FloatArray]
+
+
 class SlotMap(NamedTuple):
     """Where the slots of examples are, and which parts they stand for.
 
@@ -166,7 +170,7 @@ class Slots(BatchCodec[IntArray]):
     def _table(self, t: int, labels: IntArray) -> sp.csr_array:
         kind, columns = self.map.kinds[t], self.data.columns[t]
         parts, values = np.empty(len(labels), dtype=np.int64), np.empty(len(labels))
-        found, ordered = _find_parts(kind, columns, parts, values, *self._arrays(labels))
+        found, ordered = _find_parts(kind, columns, parts, values, self._arrays, labels)
         parts, values = parts[:found], values[:found]
         if kind > MEAN:
             return _counted(parts if ordered else np.sort(parts), self.n, columns)
@@ -185,14 +189,15 @@ class Slots(BatchCodec[IntArray]):
         _fill_pointers(parts, columns, indices, indptr)
         return csr_table(values, indices, indptr, (n_rows, columns))
 
-    def _arrays(self, labels: IntArray) -> tuple[Any, ...]:
+    @property
+    def _arrays(self) -> Arrays:
         own = self.map
-        return own.ptr, own.base, own.stride, own.width, own.states, own.shares, labels
+        return own.ptr, own.base, own.stride, own.width, own.states, own.shares
 
     def parts(self, labels: IntArray) -> IntArray:
         """Return the part of every slot in the first term, -1 for none."""
         parts = np.empty(len(labels), dtype=np.int64)
-        _every_part(parts, *self._arrays(labels))
+        _every_part(parts, self._arrays, labels)
         return parts
 
     def scores(self, tables: Sequence[FloatArray], labels: IntArray) -> FloatArray | None:
@@ -204,7 +209,7 @@ class Slots(BatchCodec[IntArray]):
             # One row that is shown for all examples is read once.
             shared = table.strides[0] == 0 and kind > MEAN
             rows = np.ascontiguousarray(table[:1] if shared else table)
-            _add_scores(kind, rows.reshape(-1), 0 if shared else rows.shape[1], total, *self._arrays(labels))
+            _add_scores(kind, rows.reshape(-1), 0 if shared else rows.shape[1], total, self._arrays, labels)
         return total
 
     def add_parts(self, t: int, labels: IntArray, weights: FloatArray, out: FloatArray) -> bool:
@@ -215,7 +220,7 @@ class Slots(BatchCodec[IntArray]):
         # A single row takes the sums of all examples.
         folded = len(out) < int(self.data.starts[t][-1])
         flat, columns = out.reshape(-1), self.data.columns[t]
-        _add_changes(self.map.kinds[t], columns, folded, truth, factors, flat, *self._arrays(labels))
+        _add_changes(self.map.kinds[t], columns, folded, truth, factors, flat, self._arrays, labels)
         return True
 
     # ---- losses ----------------------------------------------------------------------------------
@@ -307,35 +312,18 @@ def _value(kind: int, states: int, shares: FloatArray, s: int, before: int, k: i
 
 
 @in_place
-def _every_part(
-    parts: IntArray,
-    ptr: IntArray,
-    base: IntArray,
-    stride: IntArray,
-    width: int,
-    states: int,
-    shares: FloatArray,
-    labels: IntArray,
-) -> None:
+def _every_part(parts: IntArray, own: Arrays, labels: IntArray) -> None:
+    _, base, stride, width, states, _ = own
     for s in range(labels.size):
         parts[s] = _part(CHOICE, base, stride, width, states, s, -1, labels[s])
 
 
 @in_place
 def _find_parts(
-    kind: int,
-    columns: int,
-    parts: IntArray,
-    values: FloatArray,
-    ptr: IntArray,
-    base: IntArray,
-    stride: IntArray,
-    width: int,
-    states: int,
-    shares: FloatArray,
-    labels: IntArray,
+    kind: int, columns: int, parts: IntArray, values: FloatArray, own: Arrays, labels: IntArray
 ) -> tuple[int, bool]:
     """Write the parts of labels and their values; return how many there are, and whether the parts increase."""
+    ptr, base, stride, width, states, shares = own
     found, ordered, last = 0, True, -1
     for i in range(ptr.size - 1):
         offset = i * columns if kind > MEAN else 0
@@ -373,20 +361,9 @@ def _fill_pointers(parts: IntArray, columns: int, indices: Any, indptr: Any) -> 
 
 
 @inlined
-def _score_loop(
-    kind: int,
-    flat: FloatArray,
-    step: int,
-    total: FloatArray,
-    ptr: IntArray,
-    base: IntArray,
-    stride: IntArray,
-    width: int,
-    states: int,
-    shares: FloatArray,
-    labels: IntArray,
-) -> None:
+def _score_loop(kind: int, flat: FloatArray, step: int, total: FloatArray, own: Arrays, labels: IntArray) -> None:
     """Add the scores of the parts of every example; those of example i begin at ``step * i`` if weights are tied."""
+    ptr, base, stride, width, states, shares = own
     for i in range(total.size):
         own, before = 0.0, -1
         offset = step * i if kind > MEAN else 0
@@ -403,26 +380,14 @@ def _score_loop(
 
 
 @in_place
-def _add_scores(
-    kind: int,
-    flat: FloatArray,
-    step: int,
-    total: FloatArray,
-    ptr: IntArray,
-    base: IntArray,
-    stride: IntArray,
-    width: int,
-    states: int,
-    shares: FloatArray,
-    labels: IntArray,
-) -> None:
+def _add_scores(kind: int, flat: FloatArray, step: int, total: FloatArray, own: Arrays, labels: IntArray) -> None:
     """Call `_score_loop` with constants for frequent kinds: the loop then takes half the time."""
     if kind == CHOICE:
-        _score_loop(CHOICE, flat, step, total, ptr, base, stride, width, states, shares, labels)
+        _score_loop(CHOICE, flat, step, total, own, labels)
     elif kind == STEP:
-        _score_loop(STEP, flat, step, total, ptr, base, stride, width, states, shares, labels)
+        _score_loop(STEP, flat, step, total, own, labels)
     else:
-        _score_loop(kind, flat, step, total, ptr, base, stride, width, states, shares, labels)
+        _score_loop(kind, flat, step, total, own, labels)
 
 
 @inlined
@@ -433,15 +398,11 @@ def _change_loop(
     truth: IntArray,
     weights: FloatArray,
     out: FloatArray,
-    ptr: IntArray,
-    base: IntArray,
-    stride: IntArray,
-    width: int,
-    states: int,
-    shares: FloatArray,
+    own: Arrays,
     labels: IntArray,
 ) -> None:
     """Add the parts of labels, times weights, less the parts of the ground truths that they do not share, if given."""
+    ptr, base, stride, width, states, shares = own
     for i in range(weights.size):
         w = weights[i]
         if w == 0.0:
@@ -476,18 +437,13 @@ def _add_changes(
     truth: IntArray,
     weights: FloatArray,
     out: FloatArray,
-    ptr: IntArray,
-    base: IntArray,
-    stride: IntArray,
-    width: int,
-    states: int,
-    shares: FloatArray,
+    own: Arrays,
     labels: IntArray,
 ) -> None:
     """Call `_change_loop` with constants for frequent kinds."""
     if kind == CHOICE:
-        _change_loop(CHOICE, columns, folded, truth, weights, out, ptr, base, stride, width, states, shares, labels)
+        _change_loop(CHOICE, columns, folded, truth, weights, out, own, labels)
     elif kind == STEP:
-        _change_loop(STEP, columns, folded, truth, weights, out, ptr, base, stride, width, states, shares, labels)
+        _change_loop(STEP, columns, folded, truth, weights, out, own, labels)
     else:
-        _change_loop(kind, columns, folded, truth, weights, out, ptr, base, stride, width, states, shares, labels)
+        _change_loop(kind, columns, folded, truth, weights, out, own, labels)
