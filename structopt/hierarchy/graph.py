@@ -531,7 +531,8 @@ class Hierarchy:
         return f"<Hierarchy: {shape}, {leaves}, depth {self.depth}>"
 
     def _repr_html_(self) -> str:
-        return hierarchy_html(self)
+        facts = escape(repr(self).strip("<>"))
+        return f"<div><strong>{facts}</strong><pre>{escape(_listed(self))}</pre></div>"
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -545,7 +546,7 @@ def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 _MOST_LINES = 40
 
 
-def hierarchy_text(hierarchy: Hierarchy) -> str:
+def _listed(hierarchy: Hierarchy) -> str:
     """Return a text with one line per node, below its first parent; the line names its other parents."""
     lines: list[str] = []
     stack: list[tuple[Hashable, int]] = [(root, 0) for root in reversed(hierarchy.roots)]
@@ -559,9 +560,3 @@ def hierarchy_text(hierarchy: Hierarchy) -> str:
     if stack:
         lines.append(f"... and {len(hierarchy) - _MOST_LINES} more")
     return "\n".join(lines)
-
-
-def hierarchy_html(hierarchy: Hierarchy) -> str:
-    """Return the facts and the list."""
-    facts = escape(repr(hierarchy).strip("<>"))
-    return f"<div><strong>{facts}</strong><pre>{escape(hierarchy_text(hierarchy))}</pre></div>"

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -194,15 +194,13 @@ class BatchCodec(ABC, Generic[Native]):
         """Return the score of each label from tables of scores of parts; None if part tables are faster."""
         return None
 
-    def add_parts(self, t: int, labels: Native, weights: FloatArray, out: FloatArray) -> bool:
-        """Add ``weights_i`` times the parts of each label to table `t`; return False if it takes part tables.
+    def add_parts(
+        self, t: int, labels: Native, weights: FloatArray, out: FloatArray, truth: Native | None = None
+    ) -> bool:
+        """Add ``weights_i`` times the parts of each label, less those of its ground truth if given, to table `t`.
 
-        If `out` is a single row, it takes the sums of all examples.
+        Returns False if it takes part tables. If `out` is a single row, it takes the sums of all examples.
         """
-        return False
-
-    def add_differences(self, t: int, labels: Native, truth: Native, weights: FloatArray, out: FloatArray) -> bool:
-        """Do `add_parts` for labels less the ground truths in one pass; return False if it takes part tables."""
         return False
 
     def mixture(self, labels: Sequence[Native | None], numbers: IntArray, shares: FloatArray) -> Native | None:
@@ -236,31 +234,14 @@ def _ground_truth(examples: IntArray, k: int) -> str:
     return f"the ground truth of example {marked(examples[k])}"
 
 
-class PointForm(Protocol):
-    """Reads and writes all labels of a data set as sparse points."""
-
-    def encode_many(self, Y: Any, n: int) -> sp.csr_array: ...
-
-    def decode_many(self, rows: sp.csr_array) -> list[Any]: ...
-
-
 class PointCodec(BatchCodec[Any]):
     """Labels as points ``z``: an array ``(n, n_variables)``, or `RaggedRows` where the inputs' spaces differ.
 
-    Parameters
-    ----------
-    data : DataSet
-    form : PointForm, optional
-        Reads and writes labels; by default the model does.
-    sparse : bool
-        Whether points are a CSR array, for a model with a `form` and one `Linear` term.
-    n_lossy : int, optional
-        The first `n_lossy` variables have losses, and the others none.
+    A `form`, such as `LabelCodec`, reads and writes all labels as sparse points in place of the model. If `sparse`,
+    points are a CSR array, for a model with one `Linear` term. Only the first `n_lossy` variables have losses.
     """
 
-    def __init__(
-        self, data: DataSet, form: PointForm | None = None, sparse: bool = False, n_lossy: int | None = None
-    ) -> None:
+    def __init__(self, data: DataSet, form: Any = None, sparse: bool = False, n_lossy: int | None = None) -> None:
         super().__init__(data)
         self._form, self.is_sparse, self._n_lossy = form, sparse, n_lossy
 
@@ -293,7 +274,8 @@ class PointCodec(BatchCodec[Any]):
     def decode(self, labels: Any) -> list[Any]:
         model = self.data.model
         if self._form is not None:
-            return self._form.decode_many(sp.csr_array(labels))
+            decoded: list[Any] = self._form.decode_many(sp.csr_array(labels))
+            return decoded
         if model.has_plain_labels:
             return self.decode_as(labels, "first")
         together = model._decode_batch(labels)
@@ -337,15 +319,8 @@ class PointCodec(BatchCodec[Any]):
             model.fixed and isinstance(labels, np.ndarray) and labels.shape == (self.n, model.space().n_variables)
         )
 
-    def add_parts(self, t: int, labels: Any, weights: FloatArray, out: FloatArray) -> bool:
-        return self._add_points(t, labels, None, weights, out)
-
-    def add_differences(self, t: int, labels: Any, truth: Any, weights: FloatArray, out: FloatArray) -> bool:
-        return self._are_points(truth) and self._add_points(t, labels, truth, weights, out)
-
-    def _add_points(self, t: int, labels: Any, truth: Any, weights: FloatArray, out: FloatArray) -> bool:
-        """Add the parts of points, or of their differences to others."""
-        if not self._are_points(labels):
+    def add_parts(self, t: int, labels: Any, weights: FloatArray, out: FloatArray, truth: Any = None) -> bool:
+        if not self._are_points(labels) or (truth is not None and not self._are_points(truth)):
             return False
         own = self.data.block_of(t).slice
         parts = self.data.fold_blocks(t, labels[:, own] if truth is None else labels[:, own] - truth[:, own])

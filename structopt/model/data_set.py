@@ -34,29 +34,9 @@ class DataSet:
     Codecs and inferences keep a `DataSet`, which knows neither. A cycle of references would keep the data in memory
     until the garbage collector runs: gigabytes in a search of parameters.
 
-    Parameters
-    ----------
-    model : Model
-    X : matrix or list of inputs
-
-    Attributes
-    ----------
-    n : int
-        Number of examples.
-    sizes : ndarray of int or None
-        What the label space of each input depends on (a length, a shape), where the model says so; see `Model._sizes`.
-    rows : list of matrix
-        The feature rows of each term, of all examples one after the other. The rows of a dense matrix are made when
-        they are first needed: a trainer that copies them in another order needs no other copy.
-    widths : list of int
-        Number of features of each term.
-    contents : list of matrix
-        What `rows` are made from: the same matrices, or the inputs of rows that are made later.
-    starts : list of ndarray
-        The rows of example i are ``starts[term][i]:starts[term][i + 1]``.
-    columns : list of int
-        Columns of the weights of each term.
-    n_weights : int
+    The feature rows of a dense matrix are made when they are first needed: a trainer that copies them in another order
+    needs no other copy. Before that `contents` has the matrix. `widths` are the numbers of features of the terms. Other
+    attributes are those of `structopt.model.batch.Batch`.
     """
 
     def __init__(self, model: Model, X: Any) -> None:

@@ -61,16 +61,7 @@ class BatchInference(ABC):
     ) -> list[Maxima]:
         """Return the labels of largest ``score + weight * loss`` of some examples (increasing; None: all), in pieces.
 
-        Parameters
-        ----------
-        tables : sequence of ndarray
-            Scores of the parts, as `Batch.tables` makes them.
-        loss : LossBatch or None
-        weight : float or ndarray of shape (n,)
-            One number, or one for each example of the data set: a search has a λ for each.
-        some : ndarray of int or None
-        n_jobs : int
-            Threads.
+        A search has a weight for each example of the data set. `tables` are those of `Batch.tables`.
         """
 
     def front_cost(self, loss: LossBatch) -> float | None:

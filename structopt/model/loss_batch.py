@@ -316,14 +316,9 @@ class LossBatch:
 class Counts(NamedTuple):
     """What micro-F1 is made of, as functions of the label in the layout of the losses.
 
-    Attributes
-    ----------
-    errors : LossBatch
-        The wrong variables among those that the task loss counts: false positives and false negatives.
-    on : LossBatch
-        Minus the number of those that are on, in the label and in the ground truth.
-    least : float
-        The smallest weight of a variable: labels with nothing on are the only ones with less.
+    `errors` counts the wrong variables among those that the task loss counts: false positives and false negatives. `on`
+    is minus the number of those that are on, in the label and in the ground truth. `least` is the smallest weight of a
+    variable: labels with nothing on are the only ones with less.
     """
 
     errors: LossBatch
@@ -332,15 +327,7 @@ class Counts(NamedTuple):
 
 
 def counts_of(truth: FloatArray, weights: FloatArray, ptr: IntArray | None = None) -> Counts:
-    """Return the `Counts` of 0/1 variables with a weight each.
-
-    Parameters
-    ----------
-    truth : ndarray
-        A row for each example; if `ptr` is given, the rows of example i are ``ptr[i]:ptr[i + 1]``.
-    weights : ndarray
-        Of the same shape, or one row for all.
-    ptr : ndarray of int, optional
+    """Return the `Counts` of 0/1 variables with weights, a row per example or per row of `ptr`; see `LossBatch`.
 
     Examples
     --------

@@ -212,15 +212,15 @@ class Slots(BatchCodec[IntArray]):
             _add_scores(kind, rows.reshape(-1), 0 if shared else rows.shape[1], total, self._arrays, labels)
         return total
 
-    def add_parts(self, t: int, labels: IntArray, weights: FloatArray, out: FloatArray) -> bool:
-        return self.add_differences(t, labels, labels[:0], weights, out)
-
-    def add_differences(self, t: int, labels: IntArray, truth: IntArray, weights: FloatArray, out: FloatArray) -> bool:
+    def add_parts(
+        self, t: int, labels: IntArray, weights: FloatArray, out: FloatArray, truth: IntArray | None = None
+    ) -> bool:
         factors = np.ascontiguousarray(weights, dtype=np.float64)
         # A single row takes the sums of all examples.
         folded = len(out) < int(self.data.starts[t][-1])
         flat, columns = out.reshape(-1), self.data.columns[t]
-        _add_changes(self.map.kinds[t], columns, folded, truth, factors, flat, self._arrays, labels)
+        true = labels[:0] if truth is None else truth
+        _add_changes(self.map.kinds[t], columns, folded, true, factors, flat, self._arrays, labels)
         return True
 
     # ---- losses ----------------------------------------------------------------------------------
@@ -244,9 +244,6 @@ class Slots(BatchCodec[IntArray]):
                 return LossBatch(*known, start)
         block = np.zeros(int(start[-1]))
         block[ones] = 1.0
-        if len(groups) == 1:
-            coef, const = task_of(self.map.sizes[0]).linear_batch(block.reshape(self.n, -1))
-            return LossBatch(np.ascontiguousarray(coef, dtype=np.float64).reshape(-1), np.asarray(const), start)
         coef, const = np.empty(len(block)), np.empty(self.n)
         for group in groups:
             rows = start[group][:, None] + np.arange(start[group[0] + 1] - start[group[0]])
@@ -312,18 +309,18 @@ def _value(kind: int, states: int, shares: FloatArray, s: int, before: int, k: i
 
 
 @in_place
-def _every_part(parts: IntArray, own: Arrays, labels: IntArray) -> None:
-    _, base, stride, width, states, _ = own
+def _every_part(parts: IntArray, arrays: Arrays, labels: IntArray) -> None:
+    _, base, stride, width, states, _ = arrays
     for s in range(labels.size):
         parts[s] = _part(CHOICE, base, stride, width, states, s, -1, labels[s])
 
 
 @in_place
 def _find_parts(
-    kind: int, columns: int, parts: IntArray, values: FloatArray, own: Arrays, labels: IntArray
+    kind: int, columns: int, parts: IntArray, values: FloatArray, arrays: Arrays, labels: IntArray
 ) -> tuple[int, bool]:
     """Write the parts of labels and their values; return how many there are, and whether the parts increase."""
-    ptr, base, stride, width, states, shares = own
+    ptr, base, stride, width, states, shares = arrays
     found, ordered, last = 0, True, -1
     for i in range(ptr.size - 1):
         offset = i * columns if kind > MEAN else 0
@@ -361,9 +358,9 @@ def _fill_pointers(parts: IntArray, columns: int, indices: Any, indptr: Any) -> 
 
 
 @inlined
-def _score_loop(kind: int, flat: FloatArray, step: int, total: FloatArray, own: Arrays, labels: IntArray) -> None:
+def _score_loop(kind: int, flat: FloatArray, step: int, total: FloatArray, arrays: Arrays, labels: IntArray) -> None:
     """Add the scores of the parts of every example; those of example i begin at ``step * i`` if weights are tied."""
-    ptr, base, stride, width, states, shares = own
+    ptr, base, stride, width, states, shares = arrays
     for i in range(total.size):
         own, before = 0.0, -1
         offset = step * i if kind > MEAN else 0
@@ -380,14 +377,14 @@ def _score_loop(kind: int, flat: FloatArray, step: int, total: FloatArray, own: 
 
 
 @in_place
-def _add_scores(kind: int, flat: FloatArray, step: int, total: FloatArray, own: Arrays, labels: IntArray) -> None:
+def _add_scores(kind: int, flat: FloatArray, step: int, total: FloatArray, arrays: Arrays, labels: IntArray) -> None:
     """Call `_score_loop` with constants for frequent kinds: the loop then takes half the time."""
     if kind == CHOICE:
-        _score_loop(CHOICE, flat, step, total, own, labels)
+        _score_loop(CHOICE, flat, step, total, arrays, labels)
     elif kind == STEP:
-        _score_loop(STEP, flat, step, total, own, labels)
+        _score_loop(STEP, flat, step, total, arrays, labels)
     else:
-        _score_loop(kind, flat, step, total, own, labels)
+        _score_loop(kind, flat, step, total, arrays, labels)
 
 
 @inlined
@@ -398,11 +395,11 @@ def _change_loop(
     truth: IntArray,
     weights: FloatArray,
     out: FloatArray,
-    own: Arrays,
+    arrays: Arrays,
     labels: IntArray,
 ) -> None:
     """Add the parts of labels, times weights, less the parts of the ground truths that they do not share, if given."""
-    ptr, base, stride, width, states, shares = own
+    ptr, base, stride, width, states, shares = arrays
     for i in range(weights.size):
         w = weights[i]
         if w == 0.0:
@@ -437,13 +434,13 @@ def _add_changes(
     truth: IntArray,
     weights: FloatArray,
     out: FloatArray,
-    own: Arrays,
+    arrays: Arrays,
     labels: IntArray,
 ) -> None:
     """Call `_change_loop` with constants for frequent kinds."""
     if kind == CHOICE:
-        _change_loop(CHOICE, columns, folded, truth, weights, out, own, labels)
+        _change_loop(CHOICE, columns, folded, truth, weights, out, arrays, labels)
     elif kind == STEP:
-        _change_loop(STEP, columns, folded, truth, weights, out, own, labels)
+        _change_loop(STEP, columns, folded, truth, weights, out, arrays, labels)
     else:
-        _change_loop(kind, columns, folded, truth, weights, out, own, labels)
+        _change_loop(kind, columns, folded, truth, weights, out, arrays, labels)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -22,15 +25,22 @@ _STORED_ENTRIES = 1 << 24
 
 def sparse_losses(task: TaskLoss, truth: sp.csr_array) -> LossBatch:
     """Return the losses of ground truths."""
-    made, (n, n_variables) = _MadeRows(task, truth), truth.shape
+    (n, n_variables), form = truth.shape, sparse_form(task, truth.shape[1])
+    base, const, entries = np.zeros(n_variables), np.zeros(n), n * n_variables
+    if isinstance(form, AffineForm):
+        base, const = form.base, form.constants(truth)
+        entries = int(np.diff(form.matrix.indptr)[truth.indices].sum())
+    elif form is None:
+        const = np.array([task.linear(row.toarray().ravel())[1] for row in truth])
+    made = _MadeRows(truth, partial(_dense_rows, task) if form is None else form.rows)
     if n_variables <= _TABLE_VARIABLES and n * n_variables <= _TABLE_ENTRIES:
-        return LossBatch(made.base + made[np.arange(n)].toarray(), made.constants())
-    base = made.base[None] if made.base.any() else None
-    if made.entries > _STORED_ENTRIES:
-        return LossBatch(None, made.constants(), shared=base, sparse=made)
+        return LossBatch(base + made[np.arange(n)].toarray(), const)
+    shared = base[None] if base.any() else None
+    if entries > _STORED_ENTRIES:
+        return LossBatch(None, const, shared=shared, sparse=made)
     sparse = made[np.arange(n)]
     sparse.eliminate_zeros()
-    return LossBatch(None, made.constants(), shared=base, sparse=sparse)
+    return LossBatch(None, const, shared=shared, sparse=sparse)
 
 
 def sparse_counts(weights: FloatArray, truth: sp.csr_array) -> Counts:
@@ -42,35 +52,14 @@ def sparse_counts(weights: FloatArray, truth: sp.csr_array) -> Counts:
 
 
 class _MadeRows:
-    """Sparse coefficients of a loss, made for some examples at a time; all examples have `base` in addition."""
+    """Sparse coefficients of a loss, made for some examples at a time."""
 
-    def __init__(self, loss: TaskLoss, truths: sp.csr_array) -> None:
-        self._loss, self._truths = loss, truths
-        self._form = sparse_form(loss, truths.shape[1])
-        self.shape = truths.shape
-
-    @property
-    def base(self) -> FloatArray:
-        """The coefficients that all examples have."""
-        return np.zeros(self.shape[1]) if not isinstance(self._form, AffineForm) else self._form.base
-
-    @property
-    def entries(self) -> int:
-        """The number of entries of all rows, or more."""
-        if isinstance(self._form, AffineForm):
-            return int(np.diff(self._form.matrix.indptr)[self._truths.indices].sum())
-        return int(np.prod(self.shape))
-
-    def constants(self) -> FloatArray:
-        """The constant of each example."""
-        if isinstance(self._form, AffineForm):
-            return self._form.constants(self._truths)
-        if self._form is not None:
-            return np.zeros(self.shape[0])
-        return np.array([self._loss.linear(row.toarray().ravel())[1] for row in self._truths])
+    def __init__(self, truths: sp.csr_array, make: Callable[[sp.csr_array], sp.csr_array]) -> None:
+        self._truths, self._make, self.shape = truths, make, truths.shape
 
     def __getitem__(self, some: IntArray) -> sp.csr_array:
-        truths = self._truths[some]
-        if self._form is not None:
-            return self._form.rows(truths)
-        return sp.csr_array(self._loss.linear_batch(truths.toarray())[0])
+        return self._make(self._truths[some])
+
+
+def _dense_rows(task: TaskLoss, truths: sp.csr_array) -> sp.csr_array:
+    return sp.csr_array(task.linear_batch(truths.toarray())[0])

@@ -30,17 +30,10 @@ _KINDS = ("hamming", "footrule")
 
 
 class RowLoss(TaskLoss):
-    """A loss that adds up over the rows of a matching, whose points are 0/1 matrices.
+    """The rows of a 0/1 matrix with a wrong column, or the distances of columns (Spearman's footrule).
 
-    Parameters
-    ----------
-    shape : (int, int)
-        Rows and columns.
-    kind : {"hamming", "footrule"}
-        The number of rows with a wrong column (unmatched counts as a column of its own), or Spearman's footrule, the
-        total distance ``sum_i |y_i - truth_i|`` between columns, for labels that match every row.
-    normalize : bool
-        Divide by the number of rows.
+    The footrule, the sum of ``|y_i - truth_i|`` over the rows, is for labels that match every row. For the number of
+    wrong rows, unmatched is a column of its own. ``normalize=True`` divides by the number of rows.
 
     Examples
     --------

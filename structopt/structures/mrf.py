@@ -44,13 +44,6 @@ class Cycles:
     Triangles are looked through, the most violated are returned; where none is violated, longer cycles are found by
     shortest paths, so that a violated inequality is found wherever there is one.
 
-    Parameters
-    ----------
-    n : int
-        Number of labels.
-    first, second : ndarray of int, shape (n_edges,)
-        The ends of each edge.
-
     Examples
     --------
     Labels that exclude each other, all at 1/2:

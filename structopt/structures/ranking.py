@@ -29,13 +29,7 @@ _MEASURES: dict[str, RankingMeasure] = {"ndcg": NDCG(), "mrr": MRR(), "precision
 
 
 class ByPosition(Term):
-    """Document j at position i scores ``c_i <w, x_j>``: one feature row per document, whatever its position.
-
-    Parameters
-    ----------
-    decay : float or callable
-        ``c_i = i^-decay`` for position i from 1, or a function from the number of documents to a decreasing array.
-    """
+    """Document j at position i scores ``c_i <w, x_j>``: one feature row per document; see `Ranking` for `decay`."""
 
     @checked
     def __init__(self, decay: float | Callable[[int], npt.ArrayLike] = 0.25) -> None:

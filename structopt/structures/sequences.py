@@ -32,7 +32,6 @@ __all__ = [
     "n_positions",
     "position_loss",
     "position_losses",
-    "rows_of",
     "rules_of",
 ]
 
@@ -301,13 +300,6 @@ def check_sequences(X: Any) -> IntArray:
         except DeclarationError as error:
             raise DeclarationError(f"Example {marked(i)}: {error}") from None
     return lengths
-
-
-def rows_of(ptr: IntArray, chosen: npt.NDArray[np.intp]) -> tuple[IntArray, IntArray]:
-    """The stacked rows of the chosen sequences, and where each begins among them."""
-    lengths = ptr[chosen + 1] - ptr[chosen]
-    local = np.concatenate([[0], np.cumsum(lengths)])
-    return np.arange(local[-1]) + np.repeat(ptr[chosen] - local[:-1], lengths), local
 
 
 class SequenceModel(SlotModel):

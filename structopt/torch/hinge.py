@@ -196,7 +196,7 @@ def part_differences(
     else:
         out = np.zeros((len(batch.rows[t]), batch.columns[t]), dtype=precision)
     known = labels.native is not None and truth.native is not None
-    if not known or not batch.codec.add_differences(t, labels.native, truth.native, weights, out):
+    if not known or not batch.codec.add_parts(t, labels.native, weights, out, truth.native):
         _add_parts(batch, labels, weights, t, shared, out)
         _add_parts(batch, truth, -weights, t, shared, out)
     return out

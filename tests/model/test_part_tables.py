@@ -69,7 +69,7 @@ def test_parts_and_differences_of_compact_labels(name):
             for rows in (len(parts[0]), *([1] if one_row else [])):
                 whole = [part if rows > 1 else part.sum(axis=0, keepdims=True) for part in parts]
                 out = np.zeros((rows, batch.columns[t]), dtype=dtype)
-                if batch.codec.add_differences(t, labels.native, truth.native, weights, out):
+                if batch.codec.add_parts(t, labels.native, weights, out, truth.native):
                     np.testing.assert_allclose(out, whole[0] - whole[1], rtol=1e-5, atol=1e-6)
                 else:
                     assert not out.any() and name == "many pairs"
