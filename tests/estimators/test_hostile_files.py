@@ -338,23 +338,3 @@ def test_modules_may_move(tmp_path: Path) -> None:
         document["parameters"]["model"]["declared"][0] = "structopt.demo"
 
     assert repr(load(edited(path, edit)).model) == repr(so.structures.MultiLabel(3))
-
-
-def test_data_sets(tmp_path: Path) -> None:
-    path = tmp_path / "data.npz"
-    matrix = {"X_data": np.ones(2), "X_indices": np.array([0, 1]), "X_indptr": np.array([0, 1, 2]), "X_shape": [2, 2]}
-    np.savez(path, **matrix, y=np.arange(2))
-    assert read_npz(path).X.shape == (2, 2)
-    for wrong in (
-        {"X_indices": np.array([0, 10**6])},
-        {"X_indptr": np.array([0, 2, 1])},
-        {"X_shape": np.array([2, -1])},
-        {"X_shape": np.array(["a", "b"])},
-        {"X_data": np.array(["a", "b"])},
-        {"edges": np.array([[0, 1]])},
-        {"edges": np.array([[0, 5]]), "label_names": np.array(["a", "b"]), "Y": np.eye(2)},
-        {"edges": np.array([0, 1]), "label_names": np.array(["a", "b"]), "Y": np.eye(2)},
-    ):
-        np.savez(path, **(matrix | wrong))  # type: ignore[arg-type]
-        with pytest.raises(DeclarationError):
-            read_npz(path)

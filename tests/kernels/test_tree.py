@@ -83,27 +83,6 @@ def test_labels_are_the_paths_of_the_diagram(kind, case):
     assert solver.diagram.n_nodes <= 2 * n + 2 and solver.diagram.n_arcs <= 4 * n + 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@given(cases, st.sampled_from(["hamming", "any", "thirds"]))
-@settings(deadline=None, max_examples=25)
-def test_a_front_holds_the_best_label_of_every_loss_above_which_none_is_better(kind, case, losses):
-    solver, Y = algorithm(kind, random_parents(*case))
-    rng = np.random.default_rng(case[0])
-    h, n = rng.normal(size=Y.shape[1]), Y.shape[1]
-    loss = {"hamming": 1.0 - 2.0 * Y[rng.integers(len(Y))], "any": rng.integers(-3, 4, n) * 1.0}.get(losses)
-    g = rng.integers(-3, 4, n) / rng.choice([1.0, 2.0, 3.0], n) if loss is None else loss
-    found = solver.front(h, 0.0, g, 0.0)
-    plan = solver.front_plan(np.array([g]), np.zeros(1)).fronts(h[None], np.zeros(1), np.zeros(1, int))
-    # Exact for every psi that does not decrease in h: slack, and one that is not concave.
-    shift = -(Y @ g).min()
-    for psi in (lambda h, g: (h + 20) * (g + shift), lambda h, g: np.exp(h) * (1 + (g + shift) ** 2)):
-        best = psi(Y @ h, Y @ g).max()
-        assert psi(found @ h, found @ g).max() == pytest.approx(best, abs=1e-9)
-        assert psi(plan.h, plan.g).max() == pytest.approx(best, abs=1e-9)
-    z = plan.decode(plan.best(plan.h))[0]
-    assert h @ z == pytest.approx((Y @ h).max())
-
-
 def test_deep_and_wide_trees():
     n = 300
     gain = np.random.default_rng(0).normal(size=n)

@@ -25,38 +25,6 @@ def row_model(**options) -> so.Model:
     return so.Model(budget_space(), features, so.losses.Hamming(), **options)
 
 
-def ragged_model() -> so.Model:
-    """A space per length: no two neighbours on, shared arc features, one tied weight for all positions."""
-
-    def declare(x) -> so.LabelSpace:
-        n = len(x["nodes"])
-        space = so.LabelSpace(f"{n} nodes")
-        y = space.binary("y", (n, 2))
-        m = space.binary("mark", n)
-        space.subject_to(y.sum(axis=1) <= 1, m[1:] + m[:-1] <= 1)
-        return space
-
-    features = {"y": so.features.Table("nodes"), "mark": so.features.Shared("arcs")}
-    return so.Model(
-        declare, features, {"y": so.losses.Hamming(), "mark": so.losses.Hamming()}, key=lambda x: len(x["nodes"]),
-        encode=lambda label: np.concatenate([np.ravel(label[0]), label[1]]),
-        decode=lambda z: (z[: 2 * (len(z) // 3)].reshape(-1, 2), z[2 * (len(z) // 3) :]),
-    )  # fmt: skip
-
-
-def ragged_data(rng):
-    X = [{"nodes": rng.normal(size=(n, 3)), "arcs": rng.normal(size=(n, 2))} for n in (2, 4, 2, 3)]
-    Y = []
-    for x in X:
-        n = len(x["nodes"])
-        y = np.zeros((n, 2))
-        y[np.arange(n), rng.integers(0, 2, n)] = rng.integers(0, 2, n)
-        mark = np.zeros(n)
-        mark[rng.integers(0, n)] = 1
-        Y.append((y, mark))
-    return X, Y
-
-
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
@@ -99,10 +67,6 @@ def test_bad_models_and_data(rng):
         row_model().batch(np.empty((0, 3)))
     with pytest.raises(DeclarationError, match="labels"):
         row_model().batch(rng.normal(size=(3, 2))).truth([[0, 0, 0, 0]])
-    ragged, _ = ragged_data(rng)
-    ragged[2]["nodes"] = np.zeros((2, 9))
-    with pytest.raises(DeclarationError, match="Example 2 has 9"):
-        ragged_model().batch(ragged)
 
 
 def test_tied_groups():

@@ -47,21 +47,6 @@ def test_a_forbidden_point_that_is_not_a_label_excludes_nothing(rng):
             assert oracle.maximize(c, forbid=[point]).value == pytest.approx(best.value)
 
 
-@pytest.mark.parametrize("first", [False, True])
-def test_front_of_a_short_chain_holds_every_maximum_of_any_loss(rng, first):
-    oracle = Chain(2, initial_weights=first).oracle(np.zeros((3, 1)))
-    n = oracle.space.n_variables
-    labels, c = so.space.enumeration.enumerate_labels(oracle.space), rng.normal(size=n)
-    by_transition, irrational = np.zeros(n), np.zeros(n)
-    by_transition[13] = 1.0
-    irrational[:4] = 0.0, 1.0, 0.0, np.pi
-    for g in (rng.normal(size=n), by_transition, irrational):
-        points = oracle.front((c, 0.0), (g, 0.0))
-        for z in labels:
-            assert ((points @ c >= z @ c - 1e-9) & (points @ g >= z @ g - 1e-9)).any()
-    assert len(oracle.front((c, 0.0), (np.zeros(n), 0.0))) == 1
-
-
 def test_long_chains_have_a_front_only_if_the_loss_of_states_counts(rng):
     oracle = Chain(10).oracle(np.zeros((8, 1)))
     c, g = rng.normal(size=(2, oracle.space.n_variables))

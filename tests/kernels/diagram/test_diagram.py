@@ -224,8 +224,3 @@ def test_a_small_excess_in_a_row_of_large_coefficients_is_not_taken_for_rounding
     assert not space.contains([1, 0])
     with pytest.raises(DiagramRefused):
         compile_diagram(space.compiled)
-
-
-def test_relative_thresholds_are_those_of_contains():
-    space = so.LabelSpace.from_matrices([[1000, 1000]], -np.inf, 1999.999)
-    assert compile_diagram(space.compiled).contains([1, 1]) == space.contains([1, 1])

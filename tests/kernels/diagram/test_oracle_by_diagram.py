@@ -123,22 +123,6 @@ def test_least_recently_used_diagrams_go_first():
     assert cache.known(spaces[0]) is None and cache.known(spaces[3]) is not None
 
 
-def test_a_diagram_is_made_once_by_many_threads(monkeypatch):
-    from structopt.algorithms.diagram import cache as module
-
-    made = []
-    compile_diagram = module.compile_diagram
-    monkeypatch.setattr(module, "compile_diagram", lambda space: made.append(1) or compile_diagram(space))
-    cache, space = DiagramCache(), two_knapsacks().compiled
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(cache.used(space, 2))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 1 and len(found) == 8 and all(diagram is found[0] for diagram in found)
-
-
 def test_many_threads_share_a_small_cache():
     """Diagrams come and go while others are asked for: every answer is right, and the limit holds."""
     spaces = [two_knapsacks(12, seed) for seed in range(6)]
