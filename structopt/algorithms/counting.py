@@ -45,15 +45,7 @@ def counting_plan(G: FloatArray, g_const: FloatArray, limits: tuple[int, int] | 
 
 
 class CountFronts(FrontPlan):
-    """The largest margin for every number of wrong labels; the loss is this number times a weight.
-
-    Parameters
-    ----------
-    truth : ndarray of bool, shape (n, n_labels)
-    weight : float
-    limits : (int, int), optional
-        Least and most labels that may be on.
-    """
+    """The largest margin for every number of wrong labels, each at the same `weight`; `limits` of the labels on."""
 
     def __init__(self, truth: npt.NDArray[np.bool_], weight: float, limits: tuple[int, int] | None) -> None:
         self._truth, self._weight, self._limits = truth.astype(np.float64), weight, limits

@@ -60,51 +60,23 @@ class AddedLoss(Protocol):
 
 
 class Parts(NamedTuple):
-    """Scores of the parts of some examples.
+    """Scores of the parts of some examples."""
 
-    Attributes
-    ----------
-    scores : ndarray
-        Rows of the first feature term, one example after the other; one flat array if the solver is `flat`.
-    ptr : ndarray of int
-        The rows of the k-th of these examples are ``ptr[k]:ptr[k + 1]``.
-    examples : ndarray of int
-        Numbers of the examples, increasing.
-    rows : ndarray of int or None
-        Numbers of the rows among those of all examples; None for all.
-    others : sequence of ndarray
-        Rows of the other terms, one per example.
-    loss : AddedLoss or None
-        Losses that the solver adds; in other cases the scores contain the losses.
-    n_jobs : int
-        Threads.
-    """
-
-    scores: FloatArray
-    ptr: IntArray
-    examples: IntArray
-    rows: IntArray | None = None
-    others: Sequence[FloatArray] = ()
-    loss: AddedLoss | None = None
+    scores: FloatArray  # rows of the first feature term, example by example; one flat array if the solver is `flat`
+    ptr: IntArray  # the rows of the k-th of these examples are ``ptr[k]:ptr[k + 1]``
+    examples: IntArray  # numbers of the examples, increasing
+    rows: IntArray | None = None  # numbers of the rows among those of all examples; None for all
+    others: Sequence[FloatArray] = ()  # rows of the other terms, one per example
+    loss: AddedLoss | None = None  # losses that the solver adds; in other cases the scores contain the losses
     n_jobs: int = 1
 
 
 class Maxima(NamedTuple):
-    """The best labels of some examples.
+    """The best labels of some examples."""
 
-    Attributes
-    ----------
-    labels : object
-        In the compact form of the batch's codec.
-    values : ndarray
-        Their scores plus weighted losses, without the losses' constants.
-    bounds : ndarray or None
-        No label has a larger value; None where the labels are proved best.
-    """
-
-    labels: Any
-    values: FloatArray
-    bounds: FloatArray | None = None
+    labels: Any  # in the compact form of the batch's codec
+    values: FloatArray  # scores plus weighted losses, without the losses' constants
+    bounds: FloatArray | None = None  # no label has a larger value; None if the labels are proved best
 
 
 class Best(NamedTuple):
@@ -116,17 +88,11 @@ class Best(NamedTuple):
 
 
 class PartFronts(ABC):
-    """Fronts of examples whose losses are known, for scores that come later.
+    """Fronts of examples whose losses are known, for scores that come later."""
 
-    Attributes
-    ----------
-    cost : float
-        Work of the fronts of all examples in batch inferences, roughly.
-    entries : ndarray of int, shape (n,)
-        Numbers that the front of each example keeps in memory.
-    """
-
+    #: Work of the fronts of all examples in batch inferences, roughly.
     cost: float
+    #: Numbers that the front of each example keeps in memory.
     entries: IntArray
 
     @abstractmethod

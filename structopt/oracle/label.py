@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -77,28 +77,14 @@ class Label:
 
 @dataclass(slots=True)
 class Statistics:
-    """Calls, solver runs and time of an oracle so far.
+    """Calls, solver runs and time of an oracle so far."""
 
-    Attributes
-    ----------
-    calls : int
-        Programs solved.
-    fast : int
-        Number of these calls that a combinatorial algorithm answered.
-    lp, mip : int
-        LP and MIP runs of the backend; an integral call may need both.
-    seconds : float
-        Time inside the solver or algorithm, summed over threads.
-    iterations : int
-        Simplex iterations or branch-and-bound nodes.
-    """
-
-    calls: int = 0
-    fast: int = 0
-    lp: int = 0
+    calls: int = 0  # programs solved
+    fast: int = 0  # calls that a combinatorial algorithm answered
+    lp: int = 0  # runs of the backend; an integral call may need an LP and a MIP
     mip: int = 0
-    seconds: float = 0.0
-    iterations: int = 0
+    seconds: float = 0.0  # inside the solver or algorithm, summed over threads
+    iterations: int = 0  # of the simplex method, or nodes of branch and bound
 
     def add(self, lp: int, mip: int, seconds: float, iterations: int) -> None:
         """Count one call of the backend."""
@@ -110,20 +96,11 @@ class Statistics:
 
     def include(self, other: Statistics) -> None:
         """Add the figures of another thread, or of another kind of call."""
-        self.calls += other.calls
-        self.fast += other.fast
-        self.lp += other.lp
-        self.mip += other.mip
-        self.seconds += other.seconds
-        self.iterations += other.iterations
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     def rows(self) -> list[list[str]]:
         """Name and value of each figure, for a table."""
-        return [
-            ["calls", str(self.calls)],
-            ["fast", str(self.fast)],
-            ["LP runs", str(self.lp)],
-            ["MIP runs", str(self.mip)],
-            ["seconds", f"{self.seconds:.3g}"],
-            ["iterations", str(self.iterations)],
-        ]
+        names = {"lp": "LP runs", "mip": "MIP runs"}
+        texts = {name: str(value) for name, value in asdict(self).items()} | {"seconds": f"{self.seconds:.3g}"}
+        return [[names.get(name, name), text] for name, text in texts.items()]

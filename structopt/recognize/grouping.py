@@ -7,7 +7,18 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
-__all__ = ["BoolArray", "IntArray", "breadth_first", "differing_rows", "group_by", "pattern", "repeated_in_rows"]
+from structopt.space.compiled import FloatArray
+
+__all__ = [
+    "BoolArray",
+    "IntArray",
+    "breadth_first",
+    "differing_rows",
+    "group_by",
+    "pattern",
+    "repeated_in_rows",
+    "repeated_rows",
+]
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -55,3 +66,51 @@ def breadth_first(a: IntArray, b: IntArray, roots: IntArray, start: int) -> tupl
     graph = sp.coo_array((np.ones(tails.size, np.int8), (tails, heads)), shape=(start + 1, start + 1)).tocsr()
     order, above = breadth_first_order(graph, start, directed=True, return_predecessors=True)
     return order[1:].astype(np.int64), above.astype(np.int64)
+
+
+def repeated_rows(
+    row: IntArray, column: IntArray, value: FloatArray, some: BoolArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Rows among `some` that repeat an earlier one up to their sign, these earlier rows, and the signs.
+
+    Entries are 1 or -1, in row order, the columns of a row ascending.
+    """
+    count = np.bincount(row, minlength=some.size)
+    start = np.concatenate([[0], np.cumsum(count)])
+    rows = np.flatnonzero(some & (count > 1))
+    # Rows that repeat one another are as long and begin and end in the same columns: in most spaces no two do.
+    ends = column[start[rows]] * (1 + int(column.max(initial=0))) + column[start[rows + 1] - 1]
+    rows = rows[_repeated(ends * (1 + int(count.max(initial=0))) + count[rows])]
+    if not rows.size:
+        return rows, rows, np.zeros(0)
+    sign = value[start[rows]]
+    # Rows of equal sums of random numbers are compared entry by entry.
+    weight = np.random.default_rng(0).integers(1, 2**62, size=int(column.max()) + 1, dtype=np.int64)
+    entries = _spans(start[rows], count[rows])
+    relative = value[entries] * np.repeat(sign, count[rows])
+    sums = np.add.reduceat(weight[column[entries]] * relative.astype(np.int64), np.cumsum(count[rows]) - count[rows])
+    order = np.lexsort((rows, sums, count[rows]))
+    rows, sign, sums = rows[order], sign[order], sums[order]
+    first = np.append(True, (sums[1:] != sums[:-1]) | (count[rows[1:]] != count[rows[:-1]]))
+    head = np.flatnonzero(first)[np.cumsum(first) - 1]
+    later = np.flatnonzero(~first)
+    rows, kept, turned = rows[later], rows[head[later]], sign[later] * sign[head[later]]
+    a, b = _spans(start[rows], count[rows]), _spans(start[kept], count[rows])
+    differ = (column[a] != column[b]) | (value[a] != value[b] * np.repeat(turned, count[rows]))
+    equal = np.bincount(np.repeat(np.arange(rows.size), count[rows]), differ, rows.size) == 0
+    return rows[equal], kept[equal], turned[equal]
+
+
+def _spans(start: IntArray, length: IntArray) -> IntArray:
+    """Return ``start[k], ..., start[k] + length[k] - 1`` for every k."""
+    return np.arange(length.sum()) + np.repeat(start - np.cumsum(length) + length, length)
+
+
+def _repeated(keys: IntArray) -> BoolArray:
+    """Which integers occur more than once."""
+    # Most are alone in their slot of a table, so that few are left to sort.
+    slot = (keys * 0x9E3779B97F4A7C1 >> 20) & ((4 << keys.size.bit_length()) - 1)
+    found = np.bincount(slot)[slot] > 1
+    ordered = np.sort(keys[found])
+    found[found] = np.isin(keys[found], ordered[1:][ordered[1:] == ordered[:-1]])
+    return np.asarray(found)

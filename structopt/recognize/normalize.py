@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt.recognize._kernels import components
-from structopt.recognize.grouping import BoolArray, IntArray
+from structopt.recognize.grouping import BoolArray, IntArray, repeated_rows
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.exact_rows import only_rows, small_integers, with_exact_rows
 
@@ -370,36 +370,9 @@ class _Worker:
 
     def _merge_repeated_rows(self) -> None:
         """A row that repeats another one, up to its sign, tightens that one's bounds: ``a z <= b`` and ``a z >= b``."""
-        count = np.bincount(self.row, minlength=self.n_rows)
-        start = np.concatenate([[0], np.cumsum(count)])
-        rows = np.flatnonzero(self.alive & self.unit & (count > 1))
-        # Rows that repeat one another are as long and begin and end in the same columns: in most spaces no two do.
-        ends = self.column[start[rows]] * self.n_columns + self.column[start[rows + 1] - 1]
-        rows = rows[_repeated(ends * (1 + int(count.max(initial=0))) + count[rows])]
+        rows, kept, turned = repeated_rows(self.row, self.column, self.value, self.alive & self.unit)
         if not rows.size:
             return
-        sign = self.value[start[rows]]
-        # Rows of equal sums of random numbers are compared entry by entry.
-        weight = np.random.default_rng(0).integers(1, 2**62, self.n_columns, dtype=np.int64)
-        relative = self.value * self.value[start[self.row]]
-        sums = np.zeros(self.n_rows, dtype=np.int64)
-        np.add.at(sums, self.row, weight[self.column] * relative.astype(np.int64))
-        order = np.lexsort((rows, sums[rows], count[rows]))
-        rows, sign = rows[order], sign[order]
-        same = (sums[rows[1:]] == sums[rows[:-1]]) & (count[rows[1:]] == count[rows[:-1]])
-        if not same.any():
-            return
-        head = np.concatenate([[0], np.flatnonzero(~same) + 1])
-        kept = np.repeat(rows[head], np.diff(np.concatenate([head, [rows.size]])))
-        kept_sign = np.repeat(sign[head], np.diff(np.concatenate([head, [rows.size]])))
-        repeats = rows != kept
-        rows, kept, turned = rows[repeats], kept[repeats], (sign * kept_sign)[repeats]
-        length = count[rows]
-        offset = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-        a, b = np.repeat(start[rows], length) + offset, np.repeat(start[kept], length) + offset
-        differ = (self.column[a] != self.column[b]) | (relative[a] != relative[b])
-        equal = np.bincount(np.repeat(np.arange(rows.size), length), differ, rows.size) == 0
-        rows, kept, turned = rows[equal], kept[equal], turned[equal]
         low = np.where(turned > 0, self.row_lower[rows], -self.row_upper[rows])
         high = np.where(turned > 0, self.row_upper[rows], -self.row_lower[rows])
         np.maximum.at(self.row_lower, kept, low)
@@ -473,16 +446,6 @@ def _divide(lower: FloatArray, upper: FloatArray, magnitude: FloatArray) -> tupl
     # A finite bound that overflows would silently free its row.
     unit = (magnitude > 0) & (np.isinf(new_lower) == np.isinf(lower)) & (np.isinf(new_upper) == np.isinf(upper))
     return np.where(unit, new_lower, lower), np.where(unit, new_upper, upper), unit
-
-
-def _repeated(keys: IntArray) -> BoolArray:
-    """Which integers occur more than once."""
-    # Most are alone in their slot of a table, so that few are left to sort.
-    slot = (keys * 0x9E3779B97F4A7C1 >> 20) & ((4 << keys.size.bit_length()) - 1)
-    found = np.bincount(slot)[slot] > 1
-    ordered = np.sort(keys[found])
-    found[found] = np.isin(keys[found], ordered[1:][ordered[1:] == ordered[:-1]])
-    return np.asarray(found)
 
 
 def _round_inwards(

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from structopt.recognize._kernels import components, peel
 from structopt.recognize.classes import row_classes
-from structopt.recognize.grouping import BoolArray, IntArray, group_by
+from structopt.recognize.grouping import BoolArray, IntArray, group_by, repeated_rows
 from structopt.recognize.normalize import unit_rows
 from structopt.space.compiled import FloatArray
 
@@ -136,31 +136,8 @@ def _peel(matrix: sp.csr_array) -> sp.csr_array:
 
 
 def _drop_repeated(matrix: sp.csr_array) -> sp.csr_array:
-    """Remove rows that equal an earlier one up to sign: found by a hash, confirmed entry by entry."""
-    if matrix.nnz == 0:
-        return matrix
+    """Remove rows that equal an earlier one up to sign."""
     row, column, value = _entries(matrix)
-    starts = np.flatnonzero(np.diff(row, prepend=-1))
-    count = np.diff(np.append(starts, row.size))
-    rows = row[starts]  # after `_compressed` every row has entries
-    sign = np.zeros(matrix.shape[0])
-    sign[rows] = value[starts]
-    oriented = value * sign[row]
-    weight = np.random.default_rng(0).integers(1, 2**62, size=matrix.shape[1], dtype=np.int64)
-    signed = np.where(oriented > 0, weight[column], ~weight[column])
-    key = np.add.reduceat(signed, starts)  # wraps around, which a hash may
-    order = np.lexsort((count, key))
-    same = (key[order][1:] == key[order][:-1]) & (count[order][1:] == count[order][:-1])
-    later, earlier = order[1:][same], order[:-1][same]
-    if later.size == 0:
-        return matrix
-    # Compare the candidates' entries side by side.
-    lengths = count[later]
-    ends = np.cumsum(lengths)
-    offset = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
-    a, b = np.repeat(starts[later], lengths) + offset, np.repeat(starts[earlier], lengths) + offset
-    differs = (column[a] != column[b]) | (oriented[a] != oriented[b])
-    equal = ~np.logical_or.reduceat(differs, ends - lengths)
     drop = np.zeros(matrix.shape[0], dtype=bool)
-    drop[rows[later[equal]]] = True
+    drop[repeated_rows(row, column, value, ~drop)[0]] = True
     return _compressed(matrix, ~drop[row])

@@ -99,11 +99,6 @@ class Program:
     #: All rows of the space, to check the rows that are not certified.
     exact: ExactRows
 
-    @property
-    def n_items(self) -> int:
-        """Number of decisions."""
-        return len(self.items.option_ptr) - 1
-
     def item_variables(self, item: int) -> IntArray:
         """Return the variables that an item decides."""
         options = slice(int(self.items.option_ptr[item]), int(self.items.option_ptr[item + 1]))

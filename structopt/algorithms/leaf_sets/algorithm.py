@@ -44,15 +44,8 @@ _PIECE = 64
 class LeafSetAlgorithm(Algorithm):
     """Sets of leaves with their ancestors on a DAG: the linear program of NHSVM (19), or the best label.
 
-    Notes
-    -----
-    Nodes with a single parent fold into it, in the linear and in the integer program
-    (`structopt.algorithms.leaf_sets.core`). On the remaining core, sweeps over the graph look for a label and for row
-    multipliers whose bound the label attains (`structopt.algorithms.leaf_sets.proof`). Such a label is an optimum of
-    both programs. If there is none, as at fractional optima, HiGHS solves the core from the basis of the previous
-    example. For labels, a bound per leaf first drops leaves that no better label has
-    (`structopt.algorithms.leaf_sets.candidates`). Parts of a batch start without a basis, so the number of threads does
-    not change the results.
+    Nodes with a single parent fold into it. On the remaining core a label is looked for that multipliers prove best in
+    both programs. Otherwise HiGHS solves the core, for labels without the leaves that no better label has.
     """
 
     name = "sets of leaves in a DAG"

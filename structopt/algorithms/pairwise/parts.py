@@ -31,19 +31,8 @@ class PairwiseParts(PartSolver):
     Over the relaxation of few pairs the flow of every example is kept from call to call. With many pairs most labels
     are decided without a flow, and a kept flow saves no time.
 
-    Parameters
-    ----------
-    graph : PairwiseGraph
-    n : int
-        Number of examples.
-    relaxed : bool
-        Whether labels are points of the relaxation.
-    cycles : bool
-        Whether the relaxation has the cycle inequalities.
-    halves : bool
-        Whether labels are `HalfLabels`, without their pairs; in other cases they are points.
-    rest : callable
-        What solves examples that this solver leaves.
+    Without `cycles`, a relaxation has no cycle inequalities. With `halves`, labels are `HalfLabels` without pairs, and
+    points in other cases. `rest` solves examples that this solver leaves.
     """
 
     splits = False
