@@ -195,7 +195,7 @@ def n_threads(n_jobs: Any) -> int:
         ...
     structopt.errors.DeclarationError: n_jobs must be -1 or at least 1, got -7.
     """
-    found = whole("n_jobs", n_jobs)
+    found = n_jobs if type(n_jobs) is int else whole("n_jobs", n_jobs)
     if found == 0 or found < -1:
         raise DeclarationError(f"n_jobs must be -1 or at least 1, got {found}.")
     return found if found > 0 else os.cpu_count() or 1

@@ -278,7 +278,7 @@ class DataSet:
         """Points of some examples (None: all), one after the other, as part tables."""
         if self.model.fixed:
             points = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
-            return [part_table(self.fold_blocks(t, points[:, b.slice], some)) for t, b in enumerate(self._blocks)]
+            return [self._fold_block(t, points, some) for t in range(len(self._blocks))]
         sizes = [np.diff(start) if some is None else np.diff(start)[some] for start in self.starts]
         tables = [np.empty((int(size.sum()), columns)) for size, columns in zip(sizes, self.columns, strict=True)]
         for own, at in self.groups(some):
@@ -288,6 +288,13 @@ class DataSet:
                 found = self.fold_blocks(t, points[:, self.block_of(t, own).slice], own)
                 tables[t][ranges(stop - size[at], stop)] = found
         return [part_table(table) for table in tables]
+
+    def _fold_block(self, t: int, points: FloatArray, some: IntArray | None) -> sp.csr_array:
+        """Return the parts of a term, for points of the one space."""
+        own = self._blocks[t].slice
+        if self._is_plain[t] and self.columns[t] == own.stop - own.start:
+            return part_table(points, own.start, own.stop)
+        return part_table(self.fold_blocks(t, points[:, own], some))
 
 
 def stacked(rows: Any, some: IntArray) -> FloatArray:

@@ -229,7 +229,9 @@ class LossBatch:
         return total
 
     def _add_values(self, labels: Any, total: FloatArray) -> None:
-        if isinstance(labels, Entries):
+        if self.own is not None and self.ptr is None and self.is_own and isinstance(labels, np.ndarray):
+            total += np.einsum("ij,ij->i", self.own, labels)
+        elif isinstance(labels, Entries):
             self._add_entries_of(labels, total)
         elif sp.issparse(labels):
             self._add_sparse_points(labels, total)

@@ -329,10 +329,10 @@ class StructuredRisk(Risk):
 
     def _check_scores(self, tables: Sequence[FloatArray]) -> None:
         """Refuse scores that are NaN or infinite: no comparison with them is true, and nothing would seem violated."""
-        for scores, start in zip(tables, self.batch.starts, strict=True):
-            # A sum is finite only if all entries are; where it is not, or overflows, they are looked at.
-            with np.errstate(over="ignore", invalid="ignore"):
-                total = scores[: 1 if scores.strides[0] == 0 else None].sum()
+        # A sum is finite only if all entries are; where it is not, or overflows, they are looked at.
+        with np.errstate(over="ignore", invalid="ignore"):
+            totals = [scores[: 1 if scores.strides[0] == 0 else None].sum() for scores in tables]
+        for scores, start, total in zip(tables, self.batch.starts, totals, strict=True):
             if math.isfinite(total):
                 continue
             wrong = ~np.isfinite(scores)

@@ -181,8 +181,9 @@ class _Bmrm(Method):
         monitor.count(oracle_calls=len(self.risk), passes=1)
         query = self.query
         if math.isfinite(self.height):
-            known = self.height - self.lam * self.regularizer.value(self.center.w)
-            check_cut(self.risk, cut, query.w, self.center.w, known)
+            check_cut(
+                self.risk, cut, query.w, self.center.w, self.height, self.lam * self.regularizer.value(self.center.w)
+            )
         objective = self.lam * self.regularizer.value(query.w) + cut.value
         monitor.offer(query.w, objective)
         self.improving = self.improving + 1 if objective < self.height else 0
@@ -243,11 +244,15 @@ class _Bmrm(Method):
         return {"n_cuts": self.bundle.n_cuts, "line_search": self.search}
 
 
-def check_cut(risk: Risk, cut: Cut, w: Vector, known: Vector, value: float) -> None:
-    """Raise if the cut taken at `w` lies above the risk's value at a known point, as with a slope of the wrong sign."""
+def check_cut(risk: Risk, cut: Cut, w: Vector, known: Vector, objective: float, penalty: float) -> None:
+    """Raise if the cut taken at `w` lies above the risk's value at a known point, as with a slope of the wrong sign.
+
+    That value is the objective at the point without the penalty of the regulariser.
+    """
+    value = objective - penalty
     height = cut.plane + float(cut.subgradient @ (known - w))
     # Terms that cancel round by their own size, which may be far above that of the heights.
-    size = abs(value) + abs(cut.plane) + float(np.abs(cut.subgradient) @ (np.abs(known) + np.abs(w)))
+    size = abs(objective) + abs(penalty) + abs(cut.plane) + float(np.abs(cut.subgradient) @ (np.abs(known) + np.abs(w)))
     if height > value + _ABOVE * size:
         raise DeclarationError(
             f"{type(risk).__name__} is not convex, or its subgradient is wrong (perhaps its sign): the cut taken at "

@@ -161,8 +161,8 @@ class _Lbfgs(Method):
             cut, _ = evaluate(self.risk, Point(w, None))
         monitor.count(oracle_calls=len(self.risk), passes=1)
         if self.here is not None:
-            known = self.here.objective - self.lam * self.regularizer.value(self.here.w)
-            check_cut(self.risk, cut, w, self.here.w, known)
+            penalty = self.lam * self.regularizer.value(self.here.w)
+            check_cut(self.risk, cut, w, self.here.w, self.here.objective, penalty)
         objective = self.lam * self.regularizer.value(w) + cut.value
         monitor.offer(w, objective)
         with monitor.part("dual"):

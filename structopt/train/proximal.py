@@ -145,7 +145,7 @@ class CentredBundle(Method):
         monitor.count(oracle_calls=len(self.risk), passes=1)
         center, height = self.model.center, self.model.height
         if math.isfinite(height):
-            check_cut(self.risk, cut, w, center, height - self.lam * self.regularizer.value(center))
+            check_cut(self.risk, cut, w, center, height, self.lam * self.regularizer.value(center))
         objective = self.lam * self.regularizer.value(w) + cut.value
         monitor.offer(w, objective)
         with monitor.part("dual"):

@@ -493,6 +493,8 @@ def _visiting_order(rng: np.random.Generator, n: int) -> npt.NDArray[np.intp]:
     """
     size = min(max(n // 64, 1), 16)
     runs = rng.permutation(-(-n // size))
+    if size == 1:
+        return runs
     order = np.asarray((runs[:, None] * size + np.arange(size)).ravel(), dtype=np.intp)
     return order[order < n]
 
@@ -537,11 +539,11 @@ def _starts(group: StructuredRisk) -> npt.NDArray[np.int64]:
 
 def _stacked(tables: Sequence[sp.csr_array]) -> tuple[Any, Any, Any]:
     """Part tables below one another: indptr, indices and data."""
-    indptr = np.empty(1 + sum(table.shape[0] for table in tables), dtype=np.int64)
+    indptr = np.empty(1 + sum(len(table.indptr) - 1 for table in tables), dtype=np.int64)
     at = size = indptr[0] = 0
     for table in tables:
         np.add(table.indptr, size, out=indptr[at : at + len(table.indptr)], casting="unsafe")
-        at, size = at + table.shape[0], size + len(table.indices)
+        at, size = at + len(table.indptr) - 1, size + len(table.indices)
     indices = np.concatenate([table.indices for table in tables], dtype=np.int64, casting="unsafe")
     return indptr, indices, np.concatenate([table.data for table in tables], dtype=np.float64, casting="unsafe")
 

@@ -292,6 +292,18 @@ def test_checkpoint_of_other_options_is_refused(tmp_path):
     assert tighter.converged and tighter.gap <= 1e-6
 
 
+@pytest.mark.parametrize("trainer", ["bmrm", "proximal_bundle", "trust_region_bundle"])
+def test_risk_of_rounding_errors_is_convex(trainer):
+    class Reached(so.train.Risk):
+        lower_bound, n_features = 0.0, 1
+
+        def value_and_subgradient(self, w):
+            return max(0.0, 1.0 - w.item()) + 1e-17, np.array([-1.0 if w.item() < 1.0 else 0.0])
+
+    result = getattr(so.train, trainer)(Reached(), lam=0.02, tol=1e-9, max_passes=40)
+    np.testing.assert_allclose(result.objective, 0.01, atol=1e-6)
+
+
 @pytest.mark.parametrize("trainer", ["bmrm", "proximal_bundle", "trust_region_bundle", "lbfgs"])
 def test_subgradient_of_the_wrong_sign_is_an_error(trainer):
     class Wrong(so.train.Risk):

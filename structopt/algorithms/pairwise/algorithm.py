@@ -125,10 +125,15 @@ class PairwiseFronts(FrontPlan):
         self, H: FloatArray, h_const: FloatArray, n_jobs: int = 1
     ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         own = self._algorithm
-        unary, pair = H[:, own._label], H[:, own._pair]
-        if (pair != pair[:1]).any():
+        return self.best_of_tables(H[:, own._label], H[:, own._pair], h_const, n_jobs)
+
+    def best_of_tables(
+        self, unary: FloatArray, pair: FloatArray, h_const: FloatArray, n_jobs: int
+    ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        """Return `best_products` from scores of labels and of pairs; None if the pairs of two examples differ."""
+        if pair.strides[0] and (pair != pair[:1]).any():
             return None
-        weights = pair[0] if len(pair) else np.empty(0)
+        own, weights = self._algorithm, pair[0] if len(pair) else np.empty(0)
         Y, h, g = own._graph.best_product_batch(unary, weights, 1.0 + h_const, self._G, self._g_const, n_jobs)
         idle = h * g <= 0.0
         return own._ordered(own._graph.with_products(Y)), np.where(idle, 0.0, h - 1.0), np.where(idle, 0.0, g)

@@ -89,16 +89,14 @@ class _PairFronts(PartFronts):
         self.cost, self.entries = plan.cost, plan.entries
 
     def fronts(self, parts: Parts, truth: Any, between: tuple[FloatArray, FloatArray] | None = None) -> Fronts:
-        scores, own = _joined(parts), truth if len(parts.examples) == len(truth) else truth[parts.examples]
+        scores = np.hstack([parts.scores, *parts.others])
+        own = truth if len(parts.examples) == len(truth) else truth[parts.examples]
         known = -np.einsum("ij,ij->i", scores, own)
         return with_truth(self._plan.fronts(scores, known, parts.examples, parts.n_jobs), own)
 
     def best_products(self, parts: Parts, truth: Any) -> Best | None:
-        scores = _joined(parts)
-        known = -np.einsum("ij,ij->i", scores, truth)
-        return best_or_truth(self._plan.best_products(scores, known, parts.n_jobs), truth)
-
-
-def _joined(parts: Parts) -> FloatArray:
-    """Return the scores of labels and pairs in one table."""
-    return np.hstack([parts.scores, *parts.others])
+        unary, pair = parts.scores, parts.others[0]
+        n, alike = unary.shape[1], not pair.strides[0] and len(pair) > 0
+        own = np.einsum("ij,ij->i", unary, truth[:, :n])
+        own += truth[:, n:] @ pair[0] if alike else np.einsum("ij,ij->i", pair, truth[:, n:])
+        return best_or_truth(self._plan.best_of_tables(unary, pair, -own, parts.n_jobs), truth)
