@@ -28,6 +28,7 @@ from structopt._jit.csr import checked_csr
 from structopt.errors import DeclarationError
 
 __all__ = [
+    "call_text",
     "check_parameters",
     "checked",
     "choice",
@@ -75,6 +76,19 @@ def shown(value: Any) -> str:
         text = "an object that cannot be shown"
     text = text if len(text) <= 60 else f"{text[:57]}..."
     return text if value is None or isinstance(value, (*_REAL, str, bytes)) else f"{text} ({type(value).__name__})"
+
+
+def call_text(made: object) -> str:
+    """Return the call that makes an object: the required arguments, and others that differ from their defaults."""
+    parts, values = list[str](), vars(made)
+    for name, parameter in inspect.signature(type(made)).parameters.items():
+        value, required = values.get(name, parameter.default), parameter.default is parameter.empty
+        is_array = hasattr(value, "shape")
+        if name not in values or not (required or is_array or value != parameter.default):
+            continue
+        text = f"array of {value.size}" if is_array else f"{value!r:.100}"
+        parts.append(text if required else f"{name}={text}")
+    return f"{type(made).__name__}({', '.join(parts)})"
 
 
 # ---- numbers -------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from structopt._jit import kernel
 from structopt._jit.csr import checked_csr
-from structopt.checks import checked, floats, numeric, shown
+from structopt.checks import call_text, checked, floats, numeric, shown
 from structopt.errors import DeclarationError, marked, removed_name
 from structopt.space.compiled import FloatArray
 
@@ -193,10 +193,7 @@ class Term(ABC):
         """Whether the scores of the variables are the entries of the table, in their order."""
         return type(self).unfold is Term.unfold and type(self).fold is Term.fold
 
-    def __repr__(self) -> str:
-        parts = [f"field={self.field!r}"] if self.field is not None else []
-        parts += ["intercept=True"] if self.intercept else []
-        return f"{type(self).__name__}({', '.join(parts)})"
+    __repr__ = call_text
 
 
 class Linear(Term):

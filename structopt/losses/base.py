@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
+from structopt.checks import call_text
 from structopt.errors import removed
 from structopt.space.compiled import FloatArray
 
@@ -99,5 +100,4 @@ class TaskLoss(ABC):
         """
         return None
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+    __repr__ = call_text

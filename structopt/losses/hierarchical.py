@@ -95,9 +95,6 @@ class _HierarchyLoss(TaskLoss):
         row[h.ancestor_rows([0, nodes.size], nodes).indices] = 1.0
         return row
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.hierarchy!r})"
-
 
 class _AffineLoss(_HierarchyLoss):
     form: AffineForm
@@ -229,10 +226,6 @@ class HierarchicalLoss(_AffineLoss):
         sets = self.hierarchy.ancestor_rows(np.arange(places.size + 1), places)
         wrong_above = sets @ wrong.astype(np.float64) - 1
         return float(self.weights_[places] @ (wrong_above == 0))
-
-    def __repr__(self) -> str:
-        weights = repr(self.weights) if isinstance(self.weights, str) else f"array of {len(self.hierarchy)}"
-        return f"HierarchicalLoss({self.hierarchy!r}, weights={weights})"
 
 
 class Normalized(_HierarchyLoss):

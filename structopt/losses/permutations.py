@@ -63,6 +63,3 @@ class Footrule(TaskLoss):
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         return float(np.abs(self._places(y) - self._places(truth)).sum())
-
-    def __repr__(self) -> str:
-        return f"Footrule({self.n})"

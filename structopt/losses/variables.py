@@ -84,11 +84,6 @@ class Hamming(TaskLoss):
     def counted(self, size: int) -> FloatArray:
         return self._weights(size)
 
-    def __repr__(self) -> str:
-        parts = [f"weights=array of {self.weights.size}"] if self.weights is not None else []
-        parts += ["normalize=True"] if self.normalize else []
-        return f"Hamming({', '.join(parts)})"
-
 
 class ZeroOne(TaskLoss):
     """1 for every label but the ground truth; linear only where labels are one-hot (one variable per label)."""
@@ -192,9 +187,6 @@ class WrongEdges(TaskLoss):
         edges = np.asarray(truth, dtype=np.float64).ravel()
         missed = edges * (np.asarray(y).ravel() < 0.5)
         return float(self._scale(edges.sum()) * missed.sum())
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({'normalize=True' if self.normalize else ''})"
 
 
 def _refuse_integers(truths: FloatArray) -> None:

@@ -17,7 +17,7 @@ from structopt.algorithms.base import Algorithm, Optimum, RowAlgorithm, Solution
 from structopt.algorithms.cuts import rooted_cuts_below
 from structopt.algorithms.parts import PartSolver
 from structopt.algorithms.question import Question, per_question
-from structopt.checks import checked, floats, numeric
+from structopt.checks import call_text, checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, Term, check_data_set
 from structopt.losses import TaskLoss
@@ -271,10 +271,7 @@ class Arborescence(SlotModel):
         # Chu-Liu/Edmonds or Eisner for all sentences.
         return TreeParts(cast("IntArray", data.sizes), data.columns[0], self.single_root, self.projective)
 
-    def __repr__(self) -> str:
-        flags = [name for name in ("single_root", "projective", "intercept") if getattr(self, name)]
-        options = [f"{name}=True" for name in flags] + ([] if self.flow == "single" else [f"flow={self.flow!r}"])
-        return f"Arborescence({', '.join(options)})"
+    __repr__ = call_text
 
 
 class TreeAlgorithm(RowAlgorithm):

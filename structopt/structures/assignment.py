@@ -101,9 +101,6 @@ class RowLoss(TaskLoss):
         errors = np.abs(found - wanted) if self.kind == "footrule" else found != wanted
         return self._scale * float(errors.sum())
 
-    def __repr__(self) -> str:
-        return f"RowLoss({self.shape}, {self.kind!r}{', normalize=True' if self.normalize else ''})"
-
 
 class Assignment(SlotModel):
     """Matchings of the n rows of an input with its m columns: alignments, permutations, graph matching.

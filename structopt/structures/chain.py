@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from structopt._jit import IntArray, kernel
 from structopt.algorithms.base import Algorithm
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.chain.algorithm import GroupForestAlgorithm
 from structopt.algorithms.chain.parts import ChainParts
-from structopt.algorithms.embedding import Embedding
 from structopt.algorithms.parts import PartSolver
 from structopt.checks import checked, floats
 from structopt.errors import DeclarationError, LabelNotInSpace
@@ -22,7 +20,7 @@ from structopt.features import Table, Term, Tied, checked_rows
 from structopt.model.data_set import DataSet
 from structopt.model.loss_batch import Counts, Entries, LossBatch, counts_of
 from structopt.model.slots import CHOICE, FIRST, STEP, SlotMap, Slots, stacked_numbers
-from structopt.recognize import Dependent, GroupForest, Structure
+from structopt.recognize import GroupForest
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.sequences import (
@@ -130,15 +128,16 @@ class Chain(SequenceModel):
         # One position: the variables of transitions would be states^2 * positions.
         return self.space(np.zeros((1, 1)))
 
-    def algorithm(self, x: Any) -> Algorithm:
-        """Viterbi."""
+    def algorithm(self, x: Any) -> Algorithm | None:
+        """Viterbi; chains with weights of first states are recognised."""
+        if self.initial_weights:
+            return None
         T, S = n_positions(x), self.n_states
         present = np.ones((T, S), dtype=np.bool_)
         present[0] = self.rules.initial
         number = np.cumsum(present, axis=1) - 1
         allowed = self.rules.transitions & present[:-1, :, None]
         step, source, target = np.nonzero(allowed)
-        n, n_first = T * S + allowed.size, S * self.initial_weights
         record = GroupForest(
             state_ptr=np.concatenate([[0], np.cumsum(present.sum(axis=1))]),
             column=np.flatnonzero(present),
@@ -150,14 +149,9 @@ class Chain(SequenceModel):
             hull=True,
             integer=True,
         )
-        algorithm = GroupForestAlgorithm(record, n + n_first)
+        algorithm = GroupForestAlgorithm(record, T * S + allowed.size)
         algorithm.name = "Viterbi"
-        if not self.initial_weights:
-            return algorithm
-        nothing, columns = np.empty(0, dtype=np.int64), np.arange(n + S)
-        initial = Dependent(columns[n:], sp.eye_array(S, n + S, format="csr"), np.zeros(S))
-        structure = Structure("group forest", "a chain", columns, nothing, np.empty(0), record, dependent=initial)
-        return Embedding(algorithm, structure, columns < T * S)
+        return algorithm
 
     # ---- labels ----------------------------------------------------------------------------------
 

@@ -59,9 +59,6 @@ class AbsoluteFlowLoss(TaskLoss):
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         return float(np.abs(np.asarray(y, dtype=np.float64) - np.asarray(truth, dtype=np.float64)).sum())
 
-    def __repr__(self) -> str:
-        return f"AbsoluteFlowLoss(upper=array of {self.upper.size})"
-
 
 class SquaredFlowLoss(TaskLoss):
     """``sum_a (f_a - truth_a)^2``: for evaluation, and for conditional risk.

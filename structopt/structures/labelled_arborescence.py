@@ -44,11 +44,6 @@ class WrongArcs(WrongEdges):
     def counted(self, size: int) -> FloatArray | None:
         return None if self.normalize or self.label_cost != 1.0 else np.ones(size)
 
-    def __repr__(self) -> str:
-        options = [] if self.label_cost == 1.0 else [f"label_cost={self.label_cost:g}"]
-        options += ["normalize=True"] if self.normalize else []
-        return f"WrongArcs({', '.join([str(self.n_labels), *options])})"
-
 
 class LabelledArborescence(Arborescence):
     """Spanning arborescences with a label on every arc: dependency parsing with relations.
@@ -167,9 +162,3 @@ class LabelledArborescence(Arborescence):
             return None
         heads = super()._all_heads(flat[:, 0], ptr)
         return None if heads is None else heads * R + flat[:, 1]
-
-    def __repr__(self) -> str:
-        options = super().__repr__()[len("Arborescence(") : -1]
-        given = self.labels if isinstance(self.labels, int) else f"[{', '.join(map(repr, self.labels[:5]))}"
-        given = given if isinstance(given, int) else given + (", ...]" if self.n_labels > 5 else "]")
-        return f"LabelledArborescence({given}{', ' + options if options else ''})"

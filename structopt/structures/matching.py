@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from structopt._jit import IntArray
 from structopt.algorithms.cuts import cuts_below
-from structopt.checks import checked, floats, integers, numeric
+from structopt.checks import call_text, checked, floats, integers, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared
 from structopt.losses import TaskLoss
@@ -53,9 +53,6 @@ class WrongPartners(TaskLoss):
         nodes = math.isqrt(np.size(truth))
         found, wanted = (partners_of(np.asarray(edges, dtype=np.float64).reshape(nodes, nodes)) for edges in (y, truth))
         return self._scale(nodes * nodes) * float((found != wanted).sum())
-
-    def __repr__(self) -> str:
-        return f"WrongPartners({'normalize=True' if self.normalize else ''})"
 
 
 @concurrent
@@ -230,11 +227,7 @@ class Matching(Model):
         """Coefficients and constant of the task loss of this ground truth."""
         return self._loss_at(self.encode(label, x), np.zeros((len(label), len(label), 1)) if x is None else x)
 
-    def __repr__(self) -> str:
-        options = [f"{name}=True" for name in ("perfect", "intercept") if getattr(self, name)]
-        options += [] if self._pairs is None else [f"edges=array of {len(self._pairs)} pairs"]
-        options += [] if self.integral == "auto" else [f"integral={self.integral!r}"]
-        return f"Matching({', '.join(options)})"
+    __repr__ = call_text
 
 
 def partners_of(edges: FloatArray) -> IntArray:

@@ -12,7 +12,7 @@ from structopt._jit import IntArray
 from structopt.algorithms.assignment import best_columns, complete_matching
 from structopt.algorithms.parts import PartSolver
 from structopt.algorithms.ranking import RankingParts
-from structopt.checks import checked, floats, reshaped
+from structopt.checks import call_text, checked, floats, reshaped
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, check_data_set
 from structopt.losses.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
@@ -59,9 +59,6 @@ class ByPosition(Term):
 
     def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return np.outer(self.weights(shape[0]), table[:, 0])
-
-    def __repr__(self) -> str:
-        return f"ByPosition(decay={self.decay!r})"
 
 
 class Ranking(SlotModel):
@@ -218,8 +215,7 @@ class Ranking(SlotModel):
         # Without a loss one sort; with a loss one assignment per query.
         return RankingParts(_position_weights(self.term, cast("IntArray", data.sizes)))
 
-    def __repr__(self) -> str:
-        return f"Ranking(measure={self.measure!r}, decay={self.decay!r})"
+    __repr__ = call_text
 
 
 def _position_weights(term: ByPosition, sizes: IntArray) -> FloatArray:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt.algorithms.base import Algorithm
 from structopt.algorithms.parts import PartSolver
 from structopt.algorithms.segments.algorithm import SegmentVariables, cover, segment_rows
 from structopt.algorithms.segments.parts import SegmentParts
@@ -170,10 +169,6 @@ class Segmentation(SequenceModel):
             count = space.continuous("length", (L, S), 0, T)
             space.subject_to(count == of_length @ part, name="lengths")
         return space
-
-    def algorithm(self, x: Any) -> Algorithm | None:
-        """Return the algorithm of the best path through boundaries and states."""
-        return self._variables_of(n_positions(x)).algorithm(*self.rules)
 
     def _variables_of(self, length: int) -> SegmentVariables:
         return SegmentVariables(length, self.max_length, self.n_states, self.initial_weights, self.length_weights)
@@ -448,10 +443,6 @@ class SegmentTable(Term):
 
     def unfold_batch(self, inputs: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return _times_each(self._cover(inputs[0]), tables).reshape(len(tables), -1)
-
-    def __repr__(self) -> str:
-        kind = "mean" if self.mean else "sum"
-        return f"SegmentTable(max_length={self.max_length}, {kind}{', intercept=True' if self.intercept else ''})"
 
 
 def _times_each(matrix: Any, tables: FloatArray) -> FloatArray:

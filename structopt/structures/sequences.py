@@ -250,9 +250,6 @@ class EntityErrors(Hamming):
             raise DeclarationError(f"A label over {len(self.entities)} states cannot have {size} entries.")
         return np.tile(self.entities.astype(np.float64), n_segments)
 
-    def __repr__(self) -> str:
-        return f"EntityErrors({self.entities.astype(int).tolist()})"
-
 
 def position_loss(loss: Any, n_states: int) -> TaskLoss:
     """The loss that a user gave as ``loss=``."""

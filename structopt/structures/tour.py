@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt.algorithms.cuts import cuts_below
-from structopt.checks import checked, floats, numeric
+from structopt.checks import call_text, checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared
 from structopt.losses import TaskLoss
@@ -171,10 +171,7 @@ class Tour(Model):
         point = self.encode(label, x)
         return self._loss_at(point, np.zeros((len(label), len(label), 1)) if x is None else x)
 
-    def __repr__(self) -> str:
-        flags = [f"{name}=True" for name in ("directed", "intercept") if getattr(self, name)]
-        options = flags + ([] if self.integral == "auto" else [f"integral={self.integral!r}"])
-        return f"Tour({', '.join(options)})"
+    __repr__ = call_text
 
 
 def _n_nodes(x: Any) -> int:

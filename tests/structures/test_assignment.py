@@ -65,4 +65,4 @@ def test_bad_inputs(rng):
 def test_reprs():
     model = Assignment(3, loss="footrule")
     assert repr(model) == "Assignment(n=3, loss='footrule')"
-    assert "RowLoss((3, 4), 'footrule')" in repr(model._task_of((3, 4)))
+    assert "RowLoss((3, 4), kind='footrule')" in repr(model._task_of((3, 4)))

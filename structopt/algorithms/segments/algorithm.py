@@ -5,22 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt.algorithms.base import Algorithm
-from structopt.algorithms.embedding import embedded
-from structopt.algorithms.paths import PathAlgorithm
 from structopt.errors import DeclarationError
-from structopt.recognize import Path, Structure
-from structopt.recognize._kernels import reachable
-from structopt.recognize.normalize import Dependent
 from structopt.space.compiled import FloatArray
 
 __all__ = ["SegmentVariables", "cover", "segment_rows", "window_sums"]
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @lru_cache(maxsize=256)
@@ -94,50 +85,3 @@ class SegmentVariables:
         """Refuse a point of another space."""
         if z.shape != (self.n_variables,):
             raise DeclarationError(f"A point of this segmentation has {self.n_variables} entries, got shape {z.shape}.")
-
-    def algorithm(self, transitions: BoolArray, initial: BoolArray) -> Algorithm | None:
-        """Return the algorithm of the paths that the rules allow, or None if they allow none.
-
-        Nodes are the boundary after position t, once with the state before it and once with the state behind it.
-        """
-        T, S, at = self.length, self.n_states, self._at
-        sink = 2 * S * (T - 1) + 1
-        start, end = np.repeat(self._start, S), np.repeat(self._start + self._span, S)
-        state = np.tile(np.arange(S), len(self._start))
-        boundary, before, after = (axis.ravel() for axis in np.indices((T - 1, S, S)))
-        allowed = np.concatenate([(start > 0) | initial[state], transitions[before, after]])
-        enters = np.where(start > 0, 1 + S * (2 * start - 1) + state, 0)
-        leaves = np.where(end < T, 1 + S * (2 * end - 2) + state, sink)
-        tail = np.concatenate([enters, 1 + S * 2 * boundary + before])[allowed]
-        head = np.concatenate([leaves, 1 + S * (2 * boundary + 1) + after])[allowed]
-        arc = np.argsort(tail, kind="stable")
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(tail, minlength=sink + 1))])
-        nodes, ends = np.arange(sink + 1), (np.array([0]), np.array([sink]))
-        if not reachable(ptr, head[arc], nodes, nodes == 0)[sink]:
-            return None
-        record = Path(tail, head, nodes, ptr, arc, *ends, integer=True)
-        structure = Structure(
-            "path",
-            "a segmentation is a path through boundaries and states",
-            np.flatnonzero(allowed),
-            np.flatnonzero(~allowed),
-            np.zeros(np.count_nonzero(~allowed)),
-            record,
-            has_integers=True,
-            dependent=self._extra(start, end - start, state, allowed),
-        )
-        integer = np.arange(self.n_variables) < at[1]
-        return embedded(PathAlgorithm(record), structure, integer)
-
-    def _extra(self, start: IntArray, span: IntArray, state: IntArray, allowed: BoolArray) -> Dependent | None:
-        """Return the blocks ``initial`` and ``length`` as sums of segments."""
-        S, at = self.n_states, self._at
-        segment = np.arange(start.size)
-        first = segment[start == 0] if self.first_block else segment[:0]
-        counted = segment if self.length_block else segment[:0]
-        row = np.concatenate([state[first], at[3] - at[2] + (span[counted] - 1) * S + state[counted]])
-        if not row.size:
-            return None
-        places = row, np.concatenate([first, counted])
-        matrix = sp.csr_array((np.ones(row.size), places), shape=(at[4] - at[2], allowed.size))[:, allowed]
-        return Dependent(np.arange(at[2], at[4]), sp.csr_array(matrix), np.zeros(at[4] - at[2]))
