@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-import highspy
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg as la
@@ -20,15 +20,12 @@ __all__ = ["Projection"]
 
 _DENSE_ENTRIES = 1 << 20
 _ROUNDING = 1e-12
-# HiGHS adds 1e-7 to the curvature, which is also what its prices are wrong by.
-_GAP, _NO_PRICE = 1e-6, 1e-6
+#: Tolerance and least regularisation of the attempts; few programs need the second one.
+_ATTEMPTS = (1e-11, 1e-13), (1e-8, 1e-8)
 
 
 class Projection:
-    """The nearest point of a polytope, by the quadratic solver of HiGHS; the model is kept from call to call.
-
-    Every answer is checked by its own prices, and one that fails is computed again by the interior-point method piqp.
-    """
+    """The nearest point of a polytope, by the interior-point method piqp; the model is kept from call to call."""
 
     def __init__(self, space: CompiledSpace, columns: slice) -> None:
         if space.is_integral:
@@ -36,57 +33,31 @@ class Projection:
         space.refuse_lazy_rows("A projection")
         self.space = space
         self.columns = np.arange(space.n_variables)[columns]
-        self._backend = _quadratic(space, self.columns)
+        self._solver = _quadratic(space, self.columns)
         self._hull = _affine_hull(space) if len(self.columns) == space.n_variables else None
 
     def __call__(self, point: FloatArray) -> FloatArray:
         """The point z of the polytope with the smallest ``|z[columns] - point|``."""
-        costs = np.zeros(self.space.n_variables)
-        costs[self.columns] = 2 * np.asarray(point, dtype=np.float64)
-        self._backend.set_costs(costs)
-        solution = self._backend.run()
-        if solution.status is Status.INFEASIBLE:
-            raise InfeasibleSpace(f"{self.space!r} is empty.")
-        z = solution.z
-        if solution.status is not Status.OPTIMAL or z is None or self._gap(costs, z) > _GAP * (1 + np.abs(costs).max()):
-            z = self._interior(costs)
-        # Both methods leave bounds by as much as rounding.
-        return np.clip(z, self.space.lower, self.space.upper)
-
-    def _gap(self, costs: FloatArray, z: FloatArray) -> float:
-        """How far ``c . z - |z|^2`` may be from its maximum, proved by the prices of the rows.
-
-        Needed: the quadratic solver of HiGHS (1.15) calls one in a hundred small projections optimal that are not.
-        """
-        space, prices = self.space, self._backend.row_duals()
-        gradient = costs.copy()
-        gradient[self.columns] -= 2 * z[self.columns]
-        activity = space.matrix @ z
-        by_rows = _gain(prices, space.row_lower - activity, space.row_upper - activity)
-        return by_rows + _gain(gradient - space.matrix.T @ prices, space.lower - z, space.upper - z)
-
-    def _interior(self, costs: FloatArray) -> FloatArray:
-        """The same program by an interior-point method."""
         import piqp
 
-        space = self.space
-        curvature = np.zeros(space.n_variables)
-        curvature[self.columns] = 2.0
-        equal = space.row_lower == space.row_upper
-        solver = piqp.SparseSolver()
-        solver.settings.eps_abs = solver.settings.eps_rel = 1e-11
-        solver.settings.check_duality_gap = True
-        solver.settings.eps_duality_gap_abs = solver.settings.eps_duality_gap_rel = 1e-11
-        rows, matrix = np.flatnonzero(equal), sp.csc_matrix(space.matrix)
-        rest = np.flatnonzero(~equal)
-        solver.setup(
-            sp.csc_matrix(sp.diags_array(curvature, format="csc")), -costs, matrix[rows], space.row_lower[rows],
-            matrix[rest], space.row_lower[rest], space.row_upper[rest], space.lower, space.upper,
-        )  # fmt: skip
-        status = solver.solve()
-        if status != piqp.PIQP_SOLVED:
-            raise SolverFailed(f"No quadratic solver projects on {self.space!r}: piqp stopped at {status}.")
-        return np.array(solver.result.x, dtype=np.float64)
+        costs = np.zeros(self.space.n_variables)
+        costs[self.columns] = -2.0 * np.asarray(point, dtype=np.float64)
+        for tolerance, least in _ATTEMPTS:
+            settings = self._solver.settings
+            settings.reg_lower_limit = settings.reg_finetune_lower_limit = least
+            settings.eps_abs = settings.eps_rel = tolerance
+            settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = tolerance
+            self._solver.update(c=costs)
+            status = self._solver.solve()
+            if status == piqp.PIQP_SOLVED:
+                # It leaves bounds by as much as rounding.
+                return np.asarray(np.clip(self._solver.result.x, self.space.lower, self.space.upper))
+            self._solver = _quadratic(self.space, self.columns)  # the next attempt is a cold start
+        backend = Highs(self.space)
+        backend.set_costs(np.zeros(self.space.n_variables))
+        if backend.run().status is Status.INFEASIBLE:
+            raise InfeasibleSpace(f"{self.space!r} is empty.")
+        raise SolverFailed(f"No quadratic solver projects on {self.space!r}: piqp stopped at {status}.")
 
     def many(self, points: FloatArray) -> FloatArray:
         """The nearest point of the polytope to each row.
@@ -106,12 +77,6 @@ class Projection:
         return Z
 
 
-def _gain(prices: FloatArray, below: FloatArray, above: FloatArray) -> float:
-    """Return the gain of moving every quantity to the end that its price favours."""
-    paid = np.abs(prices) > _NO_PRICE
-    return float(np.sum(prices[paid] * np.where(prices > 0, above, below)[paid]))
-
-
 def _affine_hull(space: CompiledSpace) -> Callable[[FloatArray], FloatArray] | None:
     """Return the projection of points on the equations of a space; None if they are too many for a dense inverse."""
     equal = np.flatnonzero(space.row_lower == space.row_upper)
@@ -128,17 +93,18 @@ def _satisfies(space: CompiledSpace, Z: FloatArray) -> npt.NDArray[np.bool_]:
     return np.asarray(~broken.any(axis=1) & (np.clip(Z, space.lower, space.upper) == Z).all(axis=1))
 
 
-def _quadratic(space: CompiledSpace, columns: npt.NDArray[np.intp]) -> Highs:
-    """Return HiGHS maximising ``c . z - |z[columns]|^2``."""
-    diagonal = np.zeros(space.n_variables)
-    diagonal[columns] = -2.0
-    matrix = sp.csc_array(sp.diags_array(diagonal, format="csc"))
-    matrix.eliminate_zeros()
-    hessian = highspy.HighsHessian()
-    hessian.dim_ = space.n_variables
-    hessian.format_ = highspy.HessianFormat.kTriangular
-    hessian.start_, hessian.index_, hessian.value_ = matrix.indptr, matrix.indices, matrix.data
-    backend = Highs(space)
-    if backend._highs.passHessian(hessian) == highspy.HighsStatus.kError:
-        raise DeclarationError(f"HiGHS refuses a quadratic objective on {space!r}.")
-    return backend
+def _quadratic(space: CompiledSpace, columns: npt.NDArray[np.intp]) -> Any:
+    """Return piqp minimising ``|z[columns]|^2`` plus costs."""
+    import piqp
+
+    curvature = np.zeros(space.n_variables)
+    curvature[columns] = 2.0
+    equal = space.row_lower == space.row_upper
+    rows, rest, matrix = np.flatnonzero(equal), np.flatnonzero(~equal), sp.csc_matrix(space.matrix)
+    solver = piqp.SparseSolver()
+    solver.settings.check_duality_gap = True
+    solver.setup(
+        sp.csc_matrix(sp.diags_array(curvature, format="csc")), np.zeros(space.n_variables), matrix[rows],
+        space.row_lower[rows], matrix[rest], space.row_lower[rest], space.row_upper[rest], space.lower, space.upper,
+    )  # fmt: skip
+    return solver
