@@ -24,7 +24,7 @@ from structopt.features import Term
 from structopt.model.codec import BatchCodec, LabelBatch, PointCodec, labels_given
 from structopt.model.data_set import DataSet, is_tied
 from structopt.model.forms import LabelForm
-from structopt.model.inference import BatchFronts, BatchInference
+from structopt.model.inference import BatchFronts, BatchInference, Query
 from structopt.model.loss_batch import LossBatch, Weight, ranges
 from structopt.model.part_tables import add_joint, add_scores
 from structopt.space.compiled import FloatArray
@@ -77,7 +77,7 @@ class Batch:
         few = points and model.fixed and model.space().n_variables <= _FEW_VARIABLES
         self._dense = few and all(isinstance(rows, np.ndarray) for rows in data.contents)
 
-    def _hold(self, data: DataSet, codec: BatchCodec[Any], inference: BatchInference) -> None:
+    def _hold(self, data: DataSet, codec: BatchCodec[Any], inference: BatchInference[Any]) -> None:
         """Take a data set, and what encodes its labels and finds the best ones."""
         self.data, self.codec, self.inference = data, codec, inference
         self.model, self.X, self.n, self.sizes = data.model, data.X, data.n, data.sizes
@@ -250,7 +250,7 @@ class Batch:
         values : ndarray, shape (n,)
         """
         some = self._some(examples)
-        found = self.inference.maximize(tables, loss, weight, some, n_jobs)
+        found = self.inference.maximize(Query(tables, loss, weight, some, n_jobs))
         native = self.codec.spread([piece.labels for piece in found], some)
         gaps = _gaps(found)
         best = found[0].values if len(found) == 1 else np.concatenate([np.empty(0), *(piece.values for piece in found)])
@@ -302,7 +302,7 @@ class Batch:
             each to labels in compact form (place -1: the ground truth).
         """
         some = self._some(examples)
-        return self.inference.fronts(tables, loss, truth.native, some, n_jobs, between)
+        return self.inference.fronts(Query(tables, loss, 1.0, some, n_jobs), truth.native, between)
 
     def argmax_surrogate(
         self,
@@ -323,17 +323,17 @@ class Batch:
         """
         if surrogate.counts:
             return None
-        some = self._some(examples)
+        query = Query(tables, loss, 1.0, self._some(examples), n_jobs)
         code, shift = surrogate.form.numbers[:2]
-        if some is None and code == PRODUCT and shift == 1.0:
-            best = self.inference.maximize_product(tables, loss, truth.native, n_jobs)
+        if query.some is None and code == PRODUCT and shift == 1.0:
+            best = self.inference.maximize_product(query, truth.native)
             if best is not None:
                 return self.labels(self.codec.spread([best.labels], None)), best.margin, best.loss
         cost = self.front_cost(loss)
         if cost is None or cost > most_cost:
             return None
         h, g, parts, order = np.zeros(self.n), np.zeros(self.n), [], list[IntArray]()
-        for block, front in self.inference.fronts(tables, loss, truth.native, some, n_jobs):
+        for block, front in self.inference.fronts(query, truth.native):
             places, h[block], g[block] = most_violated(surrogate, front)
             parts.append(front.decode(places))
             order.append(block)
@@ -357,7 +357,7 @@ class Batch:
         """
         if surrogate.counts:
             return None
-        found = self.inference.maximize_levels(tables, loss, truth.native, level_choice(surrogate, mixes))
+        found = self.inference.maximize_levels(Query(tables, loss), truth.native, level_choice(surrogate, mixes))
         return None if found is None else (self.labels(self.codec.spread([found.Z], None)), found)
 
     # ---- points ----------------------------------------------------------------------------------

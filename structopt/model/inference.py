@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ __all__ = [
     "BatchInference",
     "OracleInference",
     "PartInference",
+    "Query",
 ]
 
 # Entries of the tables of fronts that are held at a time: 64 MB.
@@ -40,42 +41,51 @@ _MOST_LABEL_COST, _MOST_MIXTURE_COST = 16.0, 8.0
 _KEPT_BY_PLANS = 1 << 24
 
 
+#: What makes fronts for known losses.
+Plan = TypeVar("Plan")
 #: Exact fronts of some examples (increasing): h is the margin over the ground truth, g the task loss.
 BatchFronts = tuple[IntArray, Fronts]
 
 
-class BatchInference(ABC):
+class Query(NamedTuple):
+    """Scores of parts (`Batch.tables`), losses and their weights; for some examples (increasing; None: all)."""
+
+    tables: Sequence[FloatArray]
+    loss: LossBatch | None = None
+    weight: Weight = 1.0
+    some: IntArray | None = None
+    n_jobs: int = 1
+
+
+class BatchInference(ABC, Generic[Plan]):
     """Maximises over the labels of one data set."""
 
     def __init__(self, data: DataSet) -> None:
         self.data = data
+        self._planned: tuple[LossBatch | None, Plan | None] = None, None
+
+    def _plan(self, loss: LossBatch | None) -> Plan | None:
+        """Return what makes the fronts for these losses, which does not depend on the weights; None without fronts."""
+        assert loss is not None
+        if self._planned[0] is not loss:
+            self._planned = (loss, self._make_plan(loss))
+        return self._planned[1]
 
     @abstractmethod
-    def maximize(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> list[Maxima]:
-        """Return the labels of largest ``score + weight * loss`` of some examples (increasing; None: all), in pieces.
+    def _make_plan(self, loss: LossBatch) -> Plan | None:
+        """Return what `_plan` keeps."""
 
-        A search has a weight for each example of the data set. `tables` are those of `Batch.tables`.
-        """
+    @abstractmethod
+    def maximize(self, query: Query) -> list[Maxima]:
+        """Return the labels of largest ``score + weight * loss``, in pieces."""
 
-    def front_cost(self, loss: LossBatch) -> float | None:
+    @abstractmethod
+    def front_cost(self, loss: LossBatch | None) -> float | None:
         """Work of `fronts` in calls of `maximize`, roughly; None where this inference has none for such a loss."""
-        return None
 
+    @abstractmethod
     def fronts(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch,
-        truth: Any,
-        some: IntArray | None,
-        n_jobs: int,
-        between: tuple[FloatArray, FloatArray] | None = None,
+        self, query: Query, truth: Any, between: tuple[FloatArray, FloatArray] | None = None
     ) -> Iterator[BatchFronts]:
         """Yield the exact fronts of (margin, loss) of some examples, in blocks that fit into memory.
 
@@ -83,56 +93,35 @@ class BatchInference(ABC):
         `truth` are the ground truths of all examples in compact form. If limits of the losses of `some` are given in
         `between`, points of other losses may be missing.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no fronts.")
 
-    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
+    @abstractmethod
+    def maximize_product(self, query: Query, truth: Any) -> Best | None:
         """The label of largest ``(1 + margin) * loss`` of every example, where that is cheaper than a front."""
-        return None
 
-    def maximize_levels(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, choice: LevelChoice
-    ) -> MostViolated | None:
+    @abstractmethod
+    def maximize_levels(self, query: Query, truth: Any, choice: LevelChoice) -> MostViolated | None:
         """The choice among the levels of the loss of every example, where that is cheaper than fronts or a search.
 
         Labels are in compact form, or mixtures of them; that of an example without a violation is its ground truth.
         """
-        return None
 
 
-class OracleInference(BatchInference):
+class OracleInference(BatchInference[list[tuple[IntArray, FrontPlan]]]):
     """Any model: the oracle of its space, with one batch for all examples of the same space.
 
     Few labels are listed, and a front is then a product with all of them.
     """
 
-    def __init__(self, data: DataSet) -> None:
-        super().__init__(data)
-        self._planned: tuple[LossBatch, list[tuple[IntArray, FrontPlan]] | None] | None = None
-
-    def maximize(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> list[Maxima]:
+    def maximize(self, query: Query) -> list[Maxima]:
         if self.data.model.fixed:
-            return [Maxima(*self._solve(tables, loss, weight, some, n_jobs))]
-        groups = list(self.data.groups(some))
-        found = [self._solve(tables, loss, weight, own, n_jobs) for own, _ in groups]
+            return [Maxima(*self._solve(query))]
+        groups = list(self.data.groups(query.some))
+        found = [self._solve(query._replace(some=own)) for own, _ in groups]
         return [Maxima(*_in_order(found, [at for _, at in groups]))] if found else []
 
-    def _solve(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> tuple[Any, FloatArray, FloatArray]:
+    def _solve(self, query: Query) -> tuple[Any, FloatArray, FloatArray]:
         """Return labels, values and bounds of some examples of one space."""
-        data, keys = self.data, None
+        data, keys, (tables, loss, weight, some, n_jobs) = self.data, None, query
         if data.model.fixed:
             C = rows_or_all(data.costs(tables), some)
             keys = range(data.n) if some is None else some.tolist()
@@ -144,13 +133,7 @@ class OracleInference(BatchInference):
 
     # ---- fronts ----------------------------------------------------------------------------------
 
-    def _plans(self, loss: LossBatch) -> list[tuple[IntArray, FrontPlan]] | None:
-        """What makes the fronts for these losses, which do not depend on the weights; None if a space has none."""
-        if self._planned is None or self._planned[0] is not loss:
-            self._planned = (loss, self._make_plans(loss))
-        return self._planned[1]
-
-    def _make_plans(self, loss: LossBatch) -> list[tuple[IntArray, FrontPlan]] | None:
+    def _make_plan(self, loss: LossBatch) -> list[tuple[IntArray, FrontPlan]] | None:
         data, found, kept = self.data, list[tuple[IntArray, FrontPlan]](), 0
         for group in data.same_space:
             oracle = data.model.oracle(data.input_of(group))
@@ -163,20 +146,14 @@ class OracleInference(BatchInference):
             found.append((group, plan))
         return found
 
-    def front_cost(self, loss: LossBatch) -> float | None:
-        plans = self._plans(loss)
+    def front_cost(self, loss: LossBatch | None) -> float | None:
+        plans = self._plan(loss)
         return None if plans is None else sum(len(group) * plan.cost for group, plan in plans) / max(1, self.data.n)
 
     def fronts(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch,
-        truth: Any,
-        some: IntArray | None,
-        n_jobs: int,
-        between: tuple[FloatArray, FloatArray] | None = None,
+        self, query: Query, truth: Any, between: tuple[FloatArray, FloatArray] | None = None
     ) -> Iterator[BatchFronts]:
-        plans = self._plans(loss)
+        plans, (tables, _, _, some, n_jobs) = self._plan(query.loss), query
         assert plans is not None
         wanted = np.full(self.data.n, some is None)
         wanted[slice(0) if some is None else some] = True
@@ -191,24 +168,22 @@ class OracleInference(BatchInference):
                 front = plan.fronts(costs[rows], -scores[rows], own[rows], n_jobs)
                 yield group[own[rows]], with_truth(front, truths[rows])
 
-    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
-        plans = self._plans(loss)
+    def maximize_product(self, query: Query, truth: Any) -> Best | None:
+        plans = self._plan(query.loss)
         if plans is None or len(plans) != 1 or plans[0][1].cost > _MOST_LABEL_COST:
             return None
         ((group, plan),) = plans
-        costs, truths = self.data.costs(tables, group), stacked(truth, group)
-        return best_or_truth(plan.best_products(costs, -np.einsum("ij,ij->i", costs, truths), n_jobs), truths)
+        costs, truths = self.data.costs(query.tables, group), stacked(truth, group)
+        return best_or_truth(plan.best_products(costs, -np.einsum("ij,ij->i", costs, truths), query.n_jobs), truths)
 
-    def maximize_levels(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, choice: LevelChoice
-    ) -> MostViolated | None:
+    def maximize_levels(self, query: Query, truth: Any, choice: LevelChoice) -> MostViolated | None:
         most = _MOST_MIXTURE_COST if choice.mixes else _MOST_LABEL_COST
-        plans, cost = self._plans(loss), self.front_cost(loss)
+        plans, cost = self._plan(query.loss), self.front_cost(query.loss)
         if plans is None or cost is None or cost > most:
             return None
         parts = list[MostViolated]()
         for group, plan in plans:
-            costs, truths = self.data.costs(tables, group), stacked(truth, group)
+            costs, truths = self.data.costs(query.tables, group), stacked(truth, group)
             found = plan.most_violated(costs, -np.einsum("ij,ij->i", costs, truths), choice)
             if found is None:
                 return None
@@ -229,7 +204,7 @@ def _in_order(parts: Sequence[tuple[Any, ...]], places: Sequence[IntArray]) -> t
     return [rows[k] for k in order.tolist()], *(np.concatenate(one)[order] for one in arrays)
 
 
-class PartInference(BatchInference):
+class PartInference(BatchInference[PartFronts]):
     """A structure with a `PartSolver`: examples in pieces that fit into memory, and threads that share them.
 
     Examples have any number of rows in the first feature term, and one row in each of the others.
@@ -241,25 +216,17 @@ class PartInference(BatchInference):
         self._ptr: IntArray = np.asarray(data.starts[0], dtype=np.int64)
         self._n_rows, self._every = int(self._ptr[-1]), np.arange(data.n)
         self._most_rows = max(1, solver.most_entries // solver.width)
-        self._planned: tuple[LossBatch, PartFronts | None] | None = None
 
-    def maximize(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> list[Maxima]:
-        jobs = n_threads(n_jobs)
-        pieces = self._pieces(some, jobs)
+    def maximize(self, query: Query) -> list[Maxima]:
+        jobs = n_threads(query.n_jobs)
+        pieces = self._pieces(query.some, jobs)
         if len(pieces) == 1:
-            return [self.solver.maximize_parts(self._parts(tables, loss, weight, some, jobs))]
+            return [self.solver.maximize_parts(self._parts(query._replace(some=pieces[0], n_jobs=jobs)))]
         found: list[Any] = [None] * len(pieces)
 
         def work(first: int, last: int) -> None:
             for k in range(first, last):
-                found[k] = self.solver.maximize_parts(self._parts(tables, loss, weight, pieces[k], 1))
+                found[k] = self.solver.maximize_parts(self._parts(query._replace(some=pieces[k], n_jobs=1)))
 
         in_threads(work, len(pieces), jobs)
         return found
@@ -291,14 +258,8 @@ class PartInference(BatchInference):
         """Whether every example has one row."""
         return self._n_rows == self.data.n and bool((self._lengths == 1).all())
 
-    def _parts(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None,
-        weight: Weight,
-        some: IntArray | None,
-        n_jobs: int,
-    ) -> Parts:
+    def _parts(self, query: Query) -> Parts:
+        tables, loss, weight, some, n_jobs = query
         rows, ptr = some, self._ptr
         if some is not None and self._single:
             ptr = np.arange(len(some) + 1)
@@ -319,40 +280,37 @@ class PartInference(BatchInference):
 
     # ---- fronts ----------------------------------------------------------------------------------
 
-    def _plan(self, loss: LossBatch) -> PartFronts | None:
-        """Return the fronts for these losses, which do not depend on the weights."""
-        if self._planned is None or self._planned[0] is not loss:
-            self._planned = (loss, self.solver.front_plan(loss, self._ptr))
-        return self._planned[1]
+    def _make_plan(self, loss: LossBatch) -> PartFronts | None:
+        return self.solver.front_plan(loss, self._ptr)
 
-    def front_cost(self, loss: LossBatch) -> float | None:
+    def front_cost(self, loss: LossBatch | None) -> float | None:
         plan = self._plan(loss)
         return None if plan is None else plan.cost
 
     def fronts(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch,
-        truth: Any,
-        some: IntArray | None,
-        n_jobs: int,
-        between: tuple[FloatArray, FloatArray] | None = None,
+        self, query: Query, truth: Any, between: tuple[FloatArray, FloatArray] | None = None
     ) -> Iterator[BatchFronts]:
-        plan, jobs = self._plan(loss), n_threads(n_jobs)
+        plan, some, scores = self._plan(query.loss), query.some, _only_scores(query)
         assert plan is not None
         chosen, first = self._every if some is None else some, 0
         for block in within(chosen, plan.entries[chosen]):
             own = slice(first, first + len(block))
             limits = None if between is None else (between[0][own], between[1][own])
-            parts = self._parts(tables, None, 1.0, None if len(block) == self.data.n else block, jobs)
+            parts = self._parts(scores._replace(some=None if len(block) == self.data.n else block))
             yield block, plan.fronts(parts, truth, limits)
             first += len(block)
 
-    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
-        plan = self._plan(loss)
-        if plan is None:
-            return None
-        return plan.best_products(self._parts(tables, None, 1.0, None, n_threads(n_jobs)), truth)
+    def maximize_product(self, query: Query, truth: Any) -> Best | None:
+        plan = self._plan(query.loss)
+        return None if plan is None else plan.best_products(self._parts(_only_scores(query)), truth)
+
+    def maximize_levels(self, query: Query, truth: Any, choice: LevelChoice) -> MostViolated | None:
+        return None
+
+
+def _only_scores(query: Query) -> Query:
+    """Return a query without its losses, which are in a plan."""
+    return query._replace(loss=None, n_jobs=n_threads(query.n_jobs))
 
 
 class _WeightedLoss(NamedTuple):

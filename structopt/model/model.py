@@ -743,7 +743,7 @@ class Model:
         """
         return None
 
-    def _inference(self, data: DataSet) -> BatchInference:
+    def _inference(self, data: DataSet) -> BatchInference[Any]:
         """Return the inference for a data set."""
         solver = self._part_solver(data) if self._solves_itself else None
         return OracleInference(data) if solver is None else PartInference(data, solver)

@@ -14,6 +14,7 @@ import structopt.algorithms.pairwise.graph as graph_module
 from structopt.algorithms.pairwise.cycle_relaxation import metric_polytope
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.errors import DeclarationError
+from structopt.model.inference import Query
 from structopt.structures import PairwiseMRF
 from structopt.structures.mrf import Cycles
 
@@ -151,7 +152,7 @@ def test_what_the_kernel_leaves_open_goes_to_the_solver():
         assert model.oracle().maximize(c).value == pytest.approx(value, abs=1e-7)
         svm_scores = [np.ones((1, n)), np.full((1, n), -2.0)]
         inference = model.batch(x).inference
-        assert inference.maximize(svm_scores, None, 0.0, None, 1)[0].values == pytest.approx([value], abs=1e-7)
+        assert inference.maximize(Query(svm_scores))[0].values == pytest.approx([value], abs=1e-7)
 
 
 def test_forests_have_no_cycles_and_other_words_are_refused():
