@@ -431,11 +431,6 @@ def taken_labels(labels: Sequence[IntArray | None], numbers: IntArray, owner: In
     """Return labels of whole numbers: those of example i are of ``labels[numbers[i]]``.
 
     `owner` is the example of every entry. Returns None if a needed label is None.
-
-    Examples
-    --------
-    >>> taken_labels([np.array([1, 2, 3]), None, np.array([4, 5, 6])], np.array([2, 0]), np.array([0, 0, 1]))
-    array([4, 5, 3])
     """
     first, *others = np.flatnonzero(np.bincount(numbers)).tolist()
     found = labels[first]
@@ -470,14 +465,7 @@ def refusal(refused: Mapping[int, object], n: int) -> LabelNotInSpace:
 
 
 def csr_table(data: FloatArray, indices: Any, indptr: Any, shape: tuple[int, int]) -> sp.csr_array:
-    """A sparse table of arrays that are right by construction: scipy's checks take longer than small tables.
-
-    Examples
-    --------
-    >>> csr_table(np.ones(2), np.array([1, 0]), np.array([0, 1, 2]), (2, 2)).toarray()
-    array([[0., 1.],
-           [1., 0.]])
-    """
+    """A sparse table of arrays that are right by construction: scipy's checks take longer than small tables."""
     table = sp.csr_array.__new__(sp.csr_array)
     table.__dict__.update(_template((int(shape[0]), int(shape[1]))).__dict__)
     table.data, table.indices, table.indptr = data, indices, indptr

@@ -40,17 +40,7 @@ _DRAWN_FEATURES = 5
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A model file: what it declares, and where it is.
-
-    Attributes
-    ----------
-    name : str
-        The file's name without its suffix.
-    model : Model
-    path : Path
-    doc : str
-        The file's docstring.
-    """
+    """A model file: its name without suffix, what it declares, where it is, and its docstring."""
 
     name: str
     model: Model

@@ -329,14 +329,7 @@ class Counts(NamedTuple):
 
 
 def counts_of(truth: FloatArray, weights: FloatArray, ptr: IntArray | None = None) -> Counts:
-    """Return the `Counts` of 0/1 variables with weights, a row per example or per row of `ptr`; see `LossBatch`.
-
-    Examples
-    --------
-    >>> counts = counts_of(np.array([[1.0, 0.0, 1.0]]), np.ones(3))
-    >>> counts.errors.coef, counts.errors.const, counts.on.coef, counts.on.const
-    (array([[-1.,  1., -1.]]), array([2.]), array([[-1., -1., -1.]]), array([-2.]))
-    """
+    """Return the `Counts` of 0/1 variables with weights, a row per example or per row of `ptr`; see `LossBatch`."""
     own = weights * truth
     own = own.sum(axis=tuple(range(1, own.ndim)))  # of a row
     own = own if ptr is None else segment_sums(own, ptr)
@@ -349,11 +342,6 @@ def common_steps(coef: FloatArray, owner: IntArray, n: int) -> FloatArray:
     """Return the smallest coefficient of each example, 0 if another one is not a multiple of it.
 
     `owner` is the example of every row of the coefficients.
-
-    Examples
-    --------
-    >>> common_steps(np.array([[1.0, -2.0], [0.0, 3.0], [1.0, 1.5]]), np.array([0, 0, 1]), 3)
-    array([1., 0., 0.])
     """
     rows, steps = np.ascontiguousarray(coef, dtype=np.float64).reshape(len(coef), -1), np.full(n, np.inf)
     fill_steps(rows, np.ascontiguousarray(owner, dtype=np.int64), steps)
@@ -361,13 +349,7 @@ def common_steps(coef: FloatArray, owner: IntArray, n: int) -> FloatArray:
 
 
 def ranges(start: npt.NDArray[np.integer[Any]], stop: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.intp]:
-    """Return the integers of ``[start_k, stop_k)`` for every k, one range after the other.
-
-    Examples
-    --------
-    >>> ranges(np.array([5, 0]), np.array([8, 2]))
-    array([5, 6, 7, 0, 1])
-    """
+    """Return the integers of ``[start_k, stop_k)`` for every k, one range after the other."""
     lengths = stop - start
     first = np.concatenate([[0], np.cumsum(lengths)])
     return np.repeat(start - first[:-1], lengths) + np.arange(first[-1])

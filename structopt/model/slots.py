@@ -7,7 +7,7 @@ and how a label in the user's form becomes numbers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -104,11 +104,31 @@ class SlotModel(Model, ABC):
 
         `given` are the labels in the user's form if `_loss_needs_labels`.
         """
-        return codec.flat_losses(truth, self._task_of)
+        start, sizes, ones, groups = codec.start, codec.map.sizes, codec.parts(truth), codec.data.same_space
+        ones = ones[ones >= 0]
+        if len(groups) == 1:
+            known = self._task_of(sizes[0])._linear_ones(ones, codec.n, int(start[-1]) // codec.n)
+            if known is not None:
+                return LossBatch(*known, start)
+        block = np.zeros(int(start[-1]))
+        block[ones] = 1.0
+        coef, const = np.empty(len(block)), np.empty(codec.n)
+        for group in groups:
+            rows = start[group][:, None] + np.arange(start[group[0] + 1] - start[group[0]])
+            coef[rows], const[group] = self._task_of(sizes[group[0]]).linear_batch(block[rows])
+        return LossBatch(coef, const, start)
 
     def _slot_counts(self, codec: Slots, truth: IntArray) -> Counts | None:
         """Return what micro-F1 counts, in the layout of the losses."""
-        return codec.flat_counts(truth, self._task_of)
+        self.counted(codec.data.input(0))  # refuses losses that are no counts
+        start, parts = codec.start, codec.parts(truth)
+        weights, block = np.empty(int(start[-1])), np.zeros(int(start[-1]))
+        for group in codec.data.same_space:
+            size = int(start[group[0] + 1] - start[group[0]])
+            counted = self._task_of(codec.map.sizes[group[0]]).counted(size)
+            weights[start[group][:, None] + np.arange(size)] = counted
+        block[parts[parts >= 0]] = 1.0
+        return counts_of(block, weights, start)
 
     def _slot_entries(self, codec: Slots, slots: IntArray) -> Entries:
         """Return labels as entries of the losses."""
@@ -233,33 +253,6 @@ class Slots(BatchCodec[IntArray]):
 
     def counts(self, truth: IntArray) -> Counts | None:
         return self.model._slot_counts(self, truth)
-
-    def flat_losses(self, truth: IntArray, task_of: Callable[[Any], TaskLoss]) -> LossBatch:
-        """Return the losses of task losses on 0/1 parts, one coefficient per part."""
-        start, ones = self.start, self.parts(truth)
-        ones, groups = ones[ones >= 0], self.data.same_space
-        if len(groups) == 1:
-            known = task_of(self.map.sizes[0])._linear_ones(ones, self.n, int(start[-1]) // self.n)
-            if known is not None:
-                return LossBatch(*known, start)
-        block = np.zeros(int(start[-1]))
-        block[ones] = 1.0
-        coef, const = np.empty(len(block)), np.empty(self.n)
-        for group in groups:
-            rows = start[group][:, None] + np.arange(start[group[0] + 1] - start[group[0]])
-            coef[rows], const[group] = task_of(self.map.sizes[group[0]]).linear_batch(block[rows])
-        return LossBatch(coef, const, start)
-
-    def flat_counts(self, truth: IntArray, task_of: Callable[[Any], TaskLoss]) -> Counts:
-        """Return the counts of 0/1 parts, one coefficient per part."""
-        self.data.model.counted(self.data.input(0))  # refuses losses that are no counts
-        weights, block = np.empty(int(self.start[-1])), np.zeros(int(self.start[-1]))
-        for group in self.data.same_space:
-            size = int(self.start[group[0] + 1] - self.start[group[0]])
-            weights[self.start[group][:, None] + np.arange(size)] = task_of(self.map.sizes[group[0]]).counted(size)
-        parts = self.parts(truth)
-        block[parts[parts >= 0]] = 1.0
-        return counts_of(block, weights, self.start)
 
 
 def stacked_numbers(Y: Any, ptr: IntArray) -> npt.NDArray[Any] | None:

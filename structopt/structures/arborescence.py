@@ -49,19 +49,6 @@ def directed_cuts(z: dict[str, FloatArray]) -> tuple[sp.csr_array, float, float]
     Every token is reached from the root, so that an arc enters every set of tokens. With one head each these
     inequalities are the polytope of the arborescences (Edmonds, *Optimum branchings*, 1967). They are found by maximum
     flows from the root to each token.
-
-    Examples
-    --------
-    Tokens 1 and 2 are the heads of each other:
-
-    >>> import numpy as np
-    >>> arc = np.zeros((3, 3))
-    >>> arc[1, 2] = arc[2, 1] = 1.0
-    >>> matrix, lower, upper = directed_cuts({"arc": arc})
-    >>> matrix.toarray().reshape(3, 3), lower
-    (array([[0., 1., 1.],
-           [0., 0., 0.],
-           [0., 0., 0.]]), 1.0)
     """
     sets = rooted_cuts_below(np.ascontiguousarray(np.maximum(z["arc"], 0.0)), 1.0 - _TOLERANCE)
     if not len(sets):

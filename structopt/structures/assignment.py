@@ -34,11 +34,6 @@ class RowLoss(TaskLoss):
 
     The footrule, the sum of ``|y_i - truth_i|`` over the rows, is for labels that match every row. For the number of
     wrong rows, unmatched is a column of its own. ``normalize=True`` divides by the number of rows.
-
-    Examples
-    --------
-    >>> RowLoss((2, 3), "footrule").linear([[0, 1, 0], [1, 0, 0]])
-    (array([1., 0., 1., 0., 1., 2.]), 0.0)
     """
 
     @checked

@@ -43,16 +43,6 @@ class Cycles:
 
     Triangles are looked through, the most violated are returned; where none is violated, longer cycles are found by
     shortest paths, so that a violated inequality is found wherever there is one.
-
-    Examples
-    --------
-    Labels that exclude each other, all at 1/2:
-
-    >>> import numpy as np
-    >>> rows = Cycles(3, np.array([0, 0, 1]), np.array([1, 2, 2]))
-    >>> matrix, lower, upper = rows({"y": np.full(3, 0.5), "pair": np.zeros(3)})
-    >>> matrix.toarray(), upper                                                  # at most one of the pairs is missing
-    (array([[ 2.,  2.,  2., -2., -2., -2.]]), array([2.]))
     """
 
     #: Threads may call it at once (see `Separation.lock`): it has no state, and its kernels run side by side.

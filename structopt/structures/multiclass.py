@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt.algorithms.classes import ClassParts
 from structopt.algorithms.parts import PartSolver
-from structopt.checks import checked, converted, floats, hashable
+from structopt.checks import checked, converted, floats
 from structopt.errors import DeclarationError, LabelNotInSpace, marked
 from structopt.features import Linear
 from structopt.losses import CostMatrix, TaskLoss, ZeroOne
@@ -23,6 +23,7 @@ from structopt.model.slots import SlotMap, SlotModel, Slots
 from structopt.recognize import Cardinality
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
+from structopt.structures.sequences import States
 
 __all__ = ["Multiclass"]
 
@@ -58,13 +59,8 @@ class Multiclass(SlotModel):
     ) -> None:
         self.classes = classes
         self.intercept = intercept
-        names: list[Any] = list(range(classes)) if isinstance(classes, int | np.integer) else list(classes)
-        if len(names) < 1:
-            raise DeclarationError("Multiclass needs at least one class.")
-        self._place = {hashable("A class", name): k for k, name in enumerate(names)}
-        if len(self._place) != len(names):
-            raise DeclarationError("Two classes have the same name.")
-        self.names = names
+        self._classes = States(classes, "class")
+        self.names = names = self._classes.names
         space = LabelSpace("multiclass")
         y = space.binary("y", len(names))
         space.subject_to(y.sum() == 1, name="one class")
@@ -80,7 +76,7 @@ class Multiclass(SlotModel):
     def _slots_of(self, label: Any, size: Any = None) -> IntArray:
         """Return the number of a class."""
         try:
-            return np.array([self._place[label]])
+            return np.array([self._classes.place[label]])
         except (KeyError, TypeError):
             shown = ", ".join(map(repr, self.names[:10])) + (", ..." if len(self.names) > 10 else "")
             raise LabelNotInSpace(f"{label!r} is not one of the classes {shown}.", (str(label),)) from None
@@ -106,12 +102,12 @@ class Multiclass(SlotModel):
     def _all_slots(self, Y: Any, ptr: IntArray, sizes: Sequence[Any]) -> IntArray:
         Y = labels_given(Y, len(sizes))
         labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
-        unknown = [i for i, y in enumerate(labels) if not _known(y, self._place)]
+        unknown = [i for i, y in enumerate(labels) if not self._classes.knows(y)]
         if unknown:
             text = "; ".join(f"example {marked(i)}: {labels[i]!r}" for i in unknown[:10])
             message = f"{len(unknown)} of {len(labels)} labels are not classes of the model: {text}."
             raise LabelNotInSpace(message, examples=tuple(unknown))
-        return np.array([self._place[y] for y in labels], dtype=np.int64)
+        return np.array([self._classes.place[y] for y in labels], dtype=np.int64)
 
     def _slots_at(self, Z: Any, sizes: Sequence[Any]) -> IntArray:
         return np.asarray(np.asarray(Z).argmax(axis=1), dtype=np.int64)
@@ -154,13 +150,6 @@ def _at(classes: IntArray, n_classes: int, value: float) -> sp.csr_array:
     """Return a table with one value per row, at its class."""
     n = len(classes)
     return csr_table(np.full(n, value), classes, np.arange(n + 1), (n, n_classes))
-
-
-def _known(label: Any, places: dict[Any, int]) -> bool:
-    try:
-        return label in places
-    except TypeError:  # unhashable
-        return False
 
 
 def _task_loss(loss: Any, n_classes: int) -> TaskLoss:

@@ -39,17 +39,17 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class States:
-    """The states of a sequence model: numbers ``0 .. n-1``, or names in a given order."""
+    """The states of a sequence model, or other units: numbers ``0 .. n-1``, or names in a given order."""
 
-    def __init__(self, states: int | Sequence[Hashable]) -> None:
+    def __init__(self, states: int | Sequence[Hashable], unit: str = "state") -> None:
         self.numbered = isinstance(states, int | np.integer)
         self.names: list[Any] = list(range(int(states))) if isinstance(states, int | np.integer) else list(states)
         if not len(self.names):
-            raise DeclarationError("A sequence model needs at least one state.")
-        self._place = {hashable("A state", name): k for k, name in enumerate(self.names)}
-        if len(self._place) != len(self.names):
-            twice = next(name for k, name in enumerate(self.names) if self._place[name] != k)
-            raise DeclarationError(f"Two states are named {twice!r}.")
+            raise DeclarationError(f"The model needs at least one {unit}.")
+        self.place = {hashable(f"A {unit}", name): k for k, name in enumerate(self.names)}
+        if len(self.place) != len(self.names):
+            twice = next(name for k, name in enumerate(self.names) if self.place[name] != k)
+            raise DeclarationError(f"More than one {unit} is named {twice!r}; the same name cannot be given twice.")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -63,16 +63,17 @@ class States:
             raise LabelNotInSpace(f"{text[0].upper()}{text[1:]}.", (text,)) from None
         given = label.tolist() if isinstance(label, np.ndarray) else list(label)
         try:
-            return np.array([self._place[state] for state in given], dtype=np.int64)
+            return np.array([self.place[state] for state in given], dtype=np.int64)
         except (KeyError, TypeError):
-            at = next(t for t, state in enumerate(given) if not self._knows(state))
+            at = next(t for t, state in enumerate(given) if not self.knows(state))
             known = ", ".join(map(repr, self.names[:10])) + (", ..." if len(self.names) > 10 else "")
             text = f"{unit} {at}: {given[at]!r} is not one of the states {known}"
             raise LabelNotInSpace(f"{text}.", (text,)) from None
 
-    def _knows(self, state: Any) -> bool:
+    def knows(self, state: Any) -> bool:
+        """Return whether this is a name."""
         try:
-            return state in self._place
+            return state in self.place
         except TypeError:  # unhashable
             return False
 
