@@ -8,6 +8,7 @@ of the algorithm, which is deterministic but no rule about the label.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +25,14 @@ __all__ = [
     "arborescence",
     "arborescence_batch",
     "best_arcs",
-    "covariance_products",
     "k_best",
+    "marginals_and_change",
     "sample",
     "sums",
 ]
+
+#: Size of the imaginary step of a derivative: its square vanishes beside 1.
+_STEP = 1e-30
 
 _NUMBERS = "an arc's score is NaN or +inf; scores are finite, or -inf where an arc is forbidden."
 _EMPTY = "no arborescence avoids the forbidden arcs: some node cannot be reached from the root under these rules."
@@ -95,21 +99,22 @@ def sums(W: FloatArray, single_root: bool = False, projective: bool = False) -> 
     return log_det + top.sum(axis=1), np.clip(marginals, 0.0, 1.0)
 
 
-def covariance_products(
+def marginals_and_change(
     W: FloatArray, V: FloatArray, single_root: bool = False, projective: bool = False
-) -> FloatArray:
-    """Return the covariances of the arcs times `V`, row by row: the derivatives of the marginals of `sums`."""
+) -> tuple[FloatArray, FloatArray]:
+    """Return the marginals of `sums`, and the covariances of the arcs times `V`, row by row: their derivatives."""
     if projective:
-        change = np.zeros(W.shape)
-        vectors = np.ascontiguousarray(V, dtype=np.float64)
-        _inside_outside_change(np.ascontiguousarray(W, dtype=np.float64), vectors, single_root, change)
-        return change
+        # The derivative is the imaginary part after an imaginary step: no difference of close numbers is taken.
+        shares = np.zeros(W.shape, dtype=np.complex128)
+        _inside_outside(W + 1j * _STEP * V, single_root, np.empty(len(W), dtype=np.complex128), shares)
+        return shares.real, shares.imag / _STEP
     weights, _ = _arc_weights(W)
     _, _, inverse = _factored(weights, single_root)
     change = weights * V[:, :, 1:]
     # d inv(L) = -inv(L) dL inv(L); the Laplacian is linear in the weights, the marginals in weights and inverse.
     moved = -inverse @ _laplacian(change, single_root) @ inverse
-    return _arc_means(change, inverse, single_root) + _arc_means(weights, moved, single_root)
+    marginals = np.clip(_arc_means(weights, inverse, single_root), 0.0, 1.0)
+    return marginals, _arc_means(change, inverse, single_root) + _arc_means(weights, moved, single_root)
 
 
 def _arc_weights(W: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -160,21 +165,21 @@ def _arc_means(weights: FloatArray, inverse: FloatArray, single_root: bool) -> F
 
 
 @kernel
-def _log_sum_of(first: FloatArray, second: FloatArray) -> float:
+def _log_sum_of(first: Any, second: Any) -> Any:
     """``log sum_r exp(first_r + second_r)``."""
     top = -np.inf
     for r in range(first.size):
-        top = max(top, first[r] + second[r])
+        top = max(top, (first[r] + second[r]).real)
+    total = first.dtype.type(0.0)
     if top == -np.inf:
-        return top
-    total = 0.0
+        return total + top
     for r in range(first.size):
-        total += math.exp(first[r] + second[r] - top)
-    return top + math.log(total)
+        total += np.exp(first[r] + second[r] - top)
+    return top + np.log(total)
 
 
 @kernel
-def _inside(S: FloatArray, single_root: bool, whole: FloatArray, open_: FloatArray, joined: FloatArray) -> float:
+def _inside(S: Any, single_root: bool, whole: Any, open_: Any, joined: Any) -> Any:
     """Eisner's program with sums in place of maxima: logarithms of the sums over all spans.
 
     A tree has one derivation there: the last child of a head is the last to be joined.
@@ -194,15 +199,15 @@ def _inside(S: FloatArray, single_root: bool, whole: FloatArray, open_: FloatArr
                 open_[0, s, t] = joined[s, t] + S[t, s]
                 whole[0, s, t] = _log_sum_of(whole[0, s, s:t], open_[0, s:t, t])
             whole[1, s, t] = _log_sum_of(open_[1, s, s + 1 : t + 1], whole[1, s + 1 : t + 1, t])
-    return float(whole[1, 0, n - 1])
+    return whole[1, 0, n - 1]
 
 
 @kernel
-def _inside_outside(W: FloatArray, single_root: bool, log_z: FloatArray, marginals: FloatArray) -> None:
-    """Run `_inside`, and collect the probabilities of all spans on the way back."""
+def _inside_outside(W: Any, single_root: bool, log_z: Any, marginals: Any) -> None:
+    """Run `_inside`, and collect the probabilities of all spans on the way back; scores are real or complex."""
     n = W.shape[1]
-    whole, open_, joined = np.empty((2, n, n)), np.empty((2, n, n)), np.empty((n, n))
-    whole_share, open_share = np.empty((2, n, n)), np.empty((2, n, n))
+    whole, open_, joined = np.empty((2, n, n), W.dtype), np.empty((2, n, n), W.dtype), np.empty((n, n), W.dtype)
+    whole_share, open_share = np.empty((2, n, n), W.dtype), np.empty((2, n, n), W.dtype)
     for i in range(W.shape[0]):
         log_z[i] = _inside(W[i], single_root, whole, open_, joined)
         whole_share[:] = 0.0
@@ -212,111 +217,26 @@ def _inside_outside(W: FloatArray, single_root: bool, log_z: FloatArray, margina
             for s in range(n - width):
                 t = s + width
                 share = whole_share[1, s, t]
-                if share > 0.0:
+                if share.real > 0.0:
                     for r in range(s + 1, t + 1):
-                        p = share * math.exp(open_[1, s, r] + whole[1, r, t] - whole[1, s, t])
+                        p = share * np.exp(open_[1, s, r] + whole[1, r, t] - whole[1, s, t])
                         open_share[1, s, r] += p
                         whole_share[1, r, t] += p
                 share = whole_share[0, s, t]
-                if share > 0.0:
+                if share.real > 0.0:
                     for r in range(s, t):
-                        p = share * math.exp(whole[0, s, r] + open_[0, r, t] - whole[0, s, t])
+                        p = share * np.exp(whole[0, s, r] + open_[0, r, t] - whole[0, s, t])
                         whole_share[0, s, r] += p
                         open_share[0, r, t] += p
                 marginals[i, s, t] = open_share[1, s, t]
                 if s:
                     marginals[i, t, s] = open_share[0, s, t]
                 share = open_share[1, s, t] + open_share[0, s, t]
-                if share > 0.0:
+                if share.real > 0.0:
                     for r in range(s, s + 1 if single_root and s == 0 else t):
-                        p = share * math.exp(whole[1, s, r] + whole[0, r + 1, t] - joined[s, t])
+                        p = share * np.exp(whole[1, s, r] + whole[0, r + 1, t] - joined[s, t])
                         whole_share[1, s, r] += p
                         whole_share[0, r + 1, t] += p
-
-
-@kernel
-def _change_of(
-    first: FloatArray, second: FloatArray, total: float, first_change: FloatArray, second_change: FloatArray
-) -> float:
-    """The derivative of ``total = log sum_r exp(first_r + second_r)``."""
-    change = 0.0
-    if total > -np.inf:
-        for r in range(first.size):
-            change += math.exp(first[r] + second[r] - total) * (first_change[r] + second_change[r])
-    return change
-
-
-@kernel
-def _inside_outside_change(W: FloatArray, V: FloatArray, single_root: bool, change: FloatArray) -> None:
-    """The derivative of the marginals of `_inside_outside` as the scores move along `V`: all with their tangents."""
-    n = W.shape[1]
-    whole, open_, joined = np.empty((2, n, n)), np.empty((2, n, n)), np.empty((n, n))
-    d_whole, d_open, d_joined = np.empty((2, n, n)), np.empty((2, n, n)), np.empty((n, n))
-    whole_share, open_share = np.empty((2, n, n)), np.empty((2, n, n))
-    d_whole_share, d_open_share = np.empty((2, n, n)), np.empty((2, n, n))
-    for i in range(W.shape[0]):
-        D = V[i]
-        _inside(W[i], single_root, whole, open_, joined)
-        d_whole[:] = 0.0
-        d_open[:] = 0.0
-        d_joined[:] = 0.0
-        for width in range(1, n):
-            for s in range(n - width):
-                t = s + width
-                last = s + 1 if single_root and s == 0 else t
-                d_joined[s, t] = _change_of(
-                    whole[1, s, s:last], whole[0, s + 1 : last + 1, t], joined[s, t],
-                    d_whole[1, s, s:last], d_whole[0, s + 1 : last + 1, t],
-                )  # fmt: skip
-                d_open[1, s, t] = d_joined[s, t] + D[s, t]
-                if s:
-                    d_open[0, s, t] = d_joined[s, t] + D[t, s]
-                    d_whole[0, s, t] = _change_of(
-                        whole[0, s, s:t], open_[0, s:t, t], whole[0, s, t], d_whole[0, s, s:t], d_open[0, s:t, t]
-                    )
-                d_whole[1, s, t] = _change_of(
-                    open_[1, s, s + 1 : t + 1], whole[1, s + 1 : t + 1, t], whole[1, s, t],
-                    d_open[1, s, s + 1 : t + 1], d_whole[1, s + 1 : t + 1, t],
-                )  # fmt: skip
-        whole_share[:] = 0.0
-        open_share[:] = 0.0
-        d_whole_share[:] = 0.0
-        d_open_share[:] = 0.0
-        whole_share[1, 0, n - 1] = 1.0
-        for width in range(n - 1, 0, -1):
-            for s in range(n - width):
-                t = s + width
-                share, moved = whole_share[1, s, t], d_whole_share[1, s, t]
-                if share > 0.0:
-                    for r in range(s + 1, t + 1):
-                        p = math.exp(open_[1, s, r] + whole[1, r, t] - whole[1, s, t])
-                        d = p * (moved + share * (d_open[1, s, r] + d_whole[1, r, t] - d_whole[1, s, t]))
-                        open_share[1, s, r] += p * share
-                        whole_share[1, r, t] += p * share
-                        d_open_share[1, s, r] += d
-                        d_whole_share[1, r, t] += d
-                share, moved = whole_share[0, s, t], d_whole_share[0, s, t]
-                if share > 0.0:
-                    for r in range(s, t):
-                        p = math.exp(whole[0, s, r] + open_[0, r, t] - whole[0, s, t])
-                        d = p * (moved + share * (d_whole[0, s, r] + d_open[0, r, t] - d_whole[0, s, t]))
-                        whole_share[0, s, r] += p * share
-                        open_share[0, r, t] += p * share
-                        d_whole_share[0, s, r] += d
-                        d_open_share[0, r, t] += d
-                change[i, s, t] = d_open_share[1, s, t]
-                if s:
-                    change[i, t, s] = d_open_share[0, s, t]
-                share = open_share[1, s, t] + open_share[0, s, t]
-                moved = d_open_share[1, s, t] + d_open_share[0, s, t]
-                if share > 0.0:
-                    for r in range(s, s + 1 if single_root and s == 0 else t):
-                        p = math.exp(whole[1, s, r] + whole[0, r + 1, t] - joined[s, t])
-                        d = p * (moved + share * (d_whole[1, s, r] + d_whole[0, r + 1, t] - d_joined[s, t]))
-                        whole_share[1, s, r] += p * share
-                        whole_share[0, r + 1, t] += p * share
-                        d_whole_share[1, s, r] += d
-                        d_whole_share[0, r + 1, t] += d
 
 
 @kernel

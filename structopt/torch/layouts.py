@@ -284,8 +284,7 @@ class TreeLayout(Layout):
         scores, shares = self._summed(arrangement, group, C)
         vectors = V[:, : shares[0].size].reshape(shares.shape)
         by_arc = (shares * vectors).sum(axis=3)
-        arcs = trees.sums(scores, *rules)[1]
-        change = trees.covariance_products(scores, by_arc, *rules)
+        arcs, change = trees.marginals_and_change(scores, by_arc, *rules)
         # A product rule: of the arcs' marginals, and of the shares of their relations.
         found = shares * (change[..., None] + arcs[..., None] * (vectors - by_arc[..., None]))
         return _filled(C.shape, found)
