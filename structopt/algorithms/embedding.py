@@ -69,9 +69,10 @@ class Embedding(Algorithm):
             return C
         if self._follows is None:
             return np.ascontiguousarray(C[..., self._columns])
-        free = np.array(C[..., self._columns], order="C")
-        _add_costs(*self._follows, np.ascontiguousarray(C).reshape(-1, C.shape[-1]), free.reshape(-1, free.shape[-1]))
-        return free
+        rows = np.ascontiguousarray(np.atleast_2d(C))
+        free = np.array(rows[:, self._columns], order="C")
+        _add_costs(*self._follows, rows, free)
+        return free if C.ndim > 1 else free[0]
 
     def points(self, values: FloatArray) -> FloatArray:
         """Return the points whose free columns have these values."""

@@ -216,8 +216,9 @@ def _outer_rays(point: Point, lam: float, bound: float, best: float) -> tuple[Ra
     discriminant = bound * bound - 4.0 * lam * best
     if discriminant <= 0.0:
         return None
-    root = math.sqrt(discriminant)
-    trimmed_high, trimmed_low = (lam * (bound - root), bound + root), (lam * (bound + root), bound - root)
+    larger = bound + math.sqrt(discriminant)
+    smaller = 4.0 * lam * best / larger  # the difference of bound and root would cancel, down to 0
+    trimmed_high, trimmed_low = (lam * smaller, larger), (lam * larger, smaller)
     if bound > point.h + lam * point.g:
         return trimmed_high, trimmed_low
     # Rounding must not move a ray outwards past the label that it has to exclude.

@@ -234,6 +234,12 @@ def unequal_groups(space, upper):
     space.subject_to(p[:2].sum() == b[0], p[2] == b[1], p[3] == b[2], p[0] + p[2] == c[0], p[1] + p[3] == c[1])
 
 
+def settled(space, upper):
+    """Columns of which each row leaves one value, one of them by another column."""
+    x, y = space.integer("x", 1, 0, 2), space.integer("y", 1, 0, 2)
+    space.subject_to(x <= 1, x >= 1, 2 * x - y == 2)
+
+
 def two_chains_of_groups(space, upper):
     """Two chains of different lengths; the smallest group of the first one is inside."""
     for name, order in (("a", (1, 0, 2)), ("b", (0, 1))):
@@ -447,6 +453,7 @@ CASES: dict[str, Case] = {
     "tight sum": declared(tight_sum, BASIC, 5),
     "one label": declared(single, BASIC, 1),
     "no variables": declared(nothing, Q(0), 1),
+    "settled": declared(settled, BASIC, 1),
     "integer box": declared(free, BASIC, 81, 2),
     "fractional bounds": declared(fractional, BASIC, 8),
     "lazy rows": declared(lazy, Q(0), 11),
