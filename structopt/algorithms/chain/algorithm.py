@@ -129,22 +129,23 @@ class GroupForestAlgorithm(PathsAlgorithm):
     # ---- sums over all labels --------------------------------------------------------------------
 
     def log_partition(self, C: FloatArray) -> FloatArray:
-        return self.sums(C)[0]
+        return self._expectations(C)[1]
 
     def marginals(self, C: FloatArray) -> FloatArray:
-        return self.sums(C)[1]
+        return self._expectations(C)[0]
 
     def sums(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
-        mean, log_z = np.zeros((len(C), self._n)), np.empty(len(C))
-        if forest.expectations(floats(C, "C", 2), self._forest, mean, log_z) >= 0:
-            raise InfeasibleSpace(_EMPTY)
+        mean, log_z = self._expectations(C)
         return log_z, mean
 
     def covariance_products(self, C: FloatArray, V: FloatArray) -> FloatArray:
-        out = np.zeros((len(C), self._n))
-        if forest.covariances(floats(C, "C", 2), floats(V, "V", 2), self._forest, out) >= 0:
+        return self._expectations(C, floats(V, "V", 2))[0]
+
+    def _expectations(self, C: FloatArray, V: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        mean, log_z = np.zeros((len(C), self._n)), np.empty(len(C))
+        if forest.expectations(floats(C, "C", 2), V, self._forest, mean, log_z) >= 0:
             raise InfeasibleSpace(_EMPTY)
-        return out
+        return mean, log_z
 
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         Z = np.zeros((size, self._n))

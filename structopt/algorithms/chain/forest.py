@@ -1,4 +1,4 @@
-"""Compiled kernels on a forest of one-of-many groups: the best label, expectations, covariances, samples.
+"""Compiled kernels on a forest of one-of-many groups: the best label, expectations and their derivatives, samples.
 
 Arrays are those of `structopt.recognize.GroupForest`, with the pairs of each group sorted by the state of the parent.
 Parents come before children: a loop over the groups goes from the roots to the leaves. Ties: the first state of a root,
@@ -13,7 +13,7 @@ import numpy as np
 
 from structopt._jit import FloatArray, IntArray, kernel
 
-__all__ = ["Arrays", "best_states", "covariances", "draw_states", "expectations"]
+__all__ = ["Arrays", "best_states", "draw_states", "expectations"]
 
 #: state_ptr, column, parent, pair_ptr, above, below, pair.
 Arrays = tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]
@@ -124,80 +124,69 @@ def _conditionals(c: FloatArray, arrays: Arrays, score: FloatArray, share: Float
 
 
 @kernel
-def expectations(C: FloatArray, arrays: Arrays, mean: FloatArray, log_z: FloatArray) -> int:
-    """Write the mean label under ``exp(c . z)`` into `mean` (zeros), and log Z; return the first row without, or -1."""
-    state_ptr, column, parent, pair_ptr, above, below, pair = arrays
-    score, share = np.empty(column.size), np.empty(pair.size)
-    for row in range(len(C)):
-        log_z[row] = _conditionals(C[row], arrays, score, share)
-        if log_z[row] == -np.inf:
-            return row
-        for g in range(parent.size):
-            if parent[g] >= 0:
-                first, start = state_ptr[g], state_ptr[parent[g]]
-                for s in range(first, state_ptr[g + 1]):
-                    score[s] = 0.0
-                for q in range(pair_ptr[g], pair_ptr[g + 1]):
-                    p = score[start + above[q]] * share[q]
-                    score[first + below[q]] += p
-                    if pair[q] >= 0:
-                        mean[row, pair[q]] = p
-            for s in range(state_ptr[g], state_ptr[g + 1]):
-                mean[row, column[s]] = score[s]
-    return -1
+def expectations(C: FloatArray, V: FloatArray | None, arrays: Arrays, mean: FloatArray, log_z: FloatArray) -> int:
+    """Write the mean label under ``exp(c . z)`` into `mean` (zeros), and log Z; return the first row without, or -1.
 
-
-@kernel
-def covariances(C: FloatArray, V: FloatArray, arrays: Arrays, out: FloatArray) -> int:
-    """Write the derivative of the mean label along the rows of `V` into `out` (zeros)."""
+    If `V` is not None, the derivative of the mean label along the rows of `V` takes the place of the label.
+    """
     state_ptr, column, parent, pair_ptr, above, below, pair = arrays
     n_states = column.size
     score, slope, moved = np.empty(n_states), np.empty(n_states), np.empty(n_states)
     share, lift = np.empty(pair.size), np.empty(pair.size)
     for row in range(len(C)):
-        v = V[row]
-        if _conditionals(C[row], arrays, score, share) == -np.inf:
+        log_z[row] = _conditionals(C[row], arrays, score, share)
+        if log_z[row] == -np.inf:
             return row
-        for s in range(n_states):
-            slope[s], moved[s] = v[column[s]], 0.0
-        # The derivative of a logarithm of a sum is the mean of those of its terms.
-        for g in range(parent.size - 1, -1, -1):
-            if parent[g] < 0:
-                continue
-            first, q = state_ptr[g], pair_ptr[g]
-            for s in range(state_ptr[parent[g]], state_ptr[parent[g] + 1]):
-                begin, mean = q, 0.0
-                while q < pair_ptr[g + 1] and above[q] == s - state_ptr[parent[g]]:
-                    lift[q] = slope[first + below[q]]
-                    if pair[q] >= 0:
-                        lift[q] += v[pair[q]]
-                    mean += share[q] * lift[q]
-                    q += 1
-                for r in range(begin, q):
-                    lift[r] -= mean
-                slope[s] += mean
+        if V is not None:
+            _lifts(V[row], arrays, share, slope, lift)
         for g in range(parent.size):
             first, end = state_ptr[g], state_ptr[g + 1]
             if parent[g] < 0:
-                mean = 0.0
-                for s in range(first, end):
-                    mean += score[s] * slope[s]
-                for s in range(first, end):
-                    moved[s] = score[s] * (slope[s] - mean)
+                if V is not None:
+                    centre = 0.0
+                    for s in range(first, end):
+                        centre += score[s] * slope[s]
+                    for s in range(first, end):
+                        moved[s] = score[s] * (slope[s] - centre)
             else:
                 start = state_ptr[parent[g]]
                 for s in range(first, end):
-                    score[s] = 0.0
+                    score[s] = moved[s] = 0.0
                 for q in range(pair_ptr[g], pair_ptr[g + 1]):
-                    p = score[start + above[q]]
-                    change = share[q] * (moved[start + above[q]] + p * lift[q])
-                    score[first + below[q]] += p * share[q]
-                    moved[first + below[q]] += change
+                    p = score[start + above[q]] * share[q]
+                    score[first + below[q]] += p
+                    if V is not None:
+                        p = share[q] * moved[start + above[q]] + p * lift[q]
+                        moved[first + below[q]] += p
                     if pair[q] >= 0:
-                        out[row, pair[q]] = change
+                        mean[row, pair[q]] = p
             for s in range(first, end):
-                out[row, column[s]] = moved[s]
+                mean[row, column[s]] = score[s] if V is None else moved[s]
     return -1
+
+
+@kernel
+def _lifts(v: FloatArray, arrays: Arrays, share: FloatArray, slope: FloatArray, lift: FloatArray) -> None:
+    """Write the derivatives of the logarithms of sums by state, and by pair what it exceeds that of its state by."""
+    state_ptr, column, parent, pair_ptr, above, below, pair = arrays
+    for s in range(column.size):
+        slope[s] = v[column[s]]
+    # The derivative of a logarithm of a sum is the mean of those of its terms.
+    for g in range(parent.size - 1, -1, -1):
+        if parent[g] < 0:
+            continue
+        first, q = state_ptr[g], pair_ptr[g]
+        for s in range(state_ptr[parent[g]], state_ptr[parent[g] + 1]):
+            begin, mean = q, 0.0
+            while q < pair_ptr[g + 1] and above[q] == s - state_ptr[parent[g]]:
+                lift[q] = slope[first + below[q]]
+                if pair[q] >= 0:
+                    lift[q] += v[pair[q]]
+                mean += share[q] * lift[q]
+                q += 1
+            for r in range(begin, q):
+                lift[r] -= mean
+            slope[s] += mean
 
 
 @kernel

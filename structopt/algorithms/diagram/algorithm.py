@@ -24,7 +24,7 @@ from structopt.algorithms.diagram.fronts import (
 from structopt.algorithms.diagram.k_best import k_best_labels
 from structopt.algorithms.diagram.longest_path import best_label, best_labels
 from structopt.algorithms.diagram.side_constraints import GAVE_UP, NO_LABEL, best_within
-from structopt.algorithms.diagram.sums import covariances, expectations, log_sums, sample_labels
+from structopt.algorithms.diagram.sums import expectations, log_sums, sample_labels
 from structopt.algorithms.fronts import FrontPlan, nondominated
 from structopt.algorithms.question import Question, per_question
 from structopt.backends.base import SideConstraints
@@ -222,17 +222,14 @@ class PathsAlgorithm(Algorithm):
         """
         return self._expectations(C)[0]
 
-    def _expectations(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _expectations(self, C: FloatArray, V: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         costs = _writable(np.atleast_2d(C))
         mean, total = np.empty(costs.shape), np.empty(len(costs))
-        expectations(self._arrays, costs, mean, total)
+        expectations(self._arrays, costs, None if V is None else _writable(np.atleast_2d(V)), mean, total)
         return mean, total
 
     def covariance_products(self, C: FloatArray, V: FloatArray) -> FloatArray:
-        costs, vectors = _writable(np.atleast_2d(C)), _writable(np.atleast_2d(V))
-        out = np.empty(costs.shape)
-        covariances(self._arrays, costs, vectors, out)
-        return out
+        return self._expectations(C, V)[0]
 
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw `size` independent labels from ``p(z) ~ exp(c . z)``."""

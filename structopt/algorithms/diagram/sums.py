@@ -10,7 +10,7 @@ from structopt._jit import assign, kernel
 from structopt._jit.products import dot
 from structopt.algorithms.diagram.longest_path import arc_weights, completions, write_pairs
 
-__all__ = ["covariances", "expectations", "log_sums", "sample_labels"]
+__all__ = ["expectations", "log_sums", "sample_labels"]
 
 
 @kernel
@@ -38,49 +38,26 @@ def log_sums(arrays: Any, C: Any, out: Any) -> None:
 
 
 @kernel
-def expectations(arrays: Any, C: Any, mean: Any, out: Any) -> None:
-    """Write the expected label under ``exp(c . z) / Z`` and log Z for each row of `C`."""
+def expectations(arrays: Any, C: Any, V: Any, mean: Any, out: Any) -> None:
+    """Write the expected label under ``exp(c . z) / Z`` and log Z for each row of `C`.
+
+    If `V` is not None, the derivative of the expected label along the rows of `V` takes the place of the label.
+    """
     ptr, head, label, label_ptr, label_variable, label_value, const = arrays
-    n, n_labels = len(ptr) - 1, len(label_ptr) - 1
-    probability, share = np.empty(n), np.empty(n_labels)
-    for i in range(len(C)):
-        weight = arc_weights(arrays, C[i])
-        best, rest = _log_sums_from(arrays, weight)
-        for v in range(n):
-            probability[v] = 0.0
-        for k in range(n_labels):
-            share[k] = 0.0
-        probability[0] = 1.0
-        for v in range(n - 1):
-            if probability[v] == 0.0:
-                continue
-            for e in range(ptr[v], ptr[v + 1]):
-                lead = weight[label[e]] + best[head[e]] - best[v]
-                part = probability[v] * np.exp(lead + rest[head[e]] - rest[v])
-                probability[head[e]] += part
-                share[label[e]] += part
-        assign(mean[i], const)
-        for k in range(n_labels):
-            for p in range(label_ptr[k], label_ptr[k + 1]):
-                mean[i, label_variable[p]] += share[k] * label_value[p]
-        out[i] = dot(const, C[i]) + best[0] + rest[0]
-
-
-@kernel
-def covariances(arrays: Any, C: Any, V: Any, out: Any) -> None:
-    """Write the derivative of the expected label along v for the rows of `C` and `V`."""
-    ptr, head, label, label_ptr, label_variable, label_value, _ = arrays
     n, n_labels = len(ptr) - 1, len(label_ptr) - 1
     probability, moved, share, log_change = np.empty(n), np.empty(n), np.empty(n_labels), np.empty(n)
     for i in range(len(C)):
-        weight, slope = arc_weights(arrays, C[i]), arc_weights(arrays, V[i])
+        weight = arc_weights(arrays, C[i])
         best, rest = _log_sums_from(arrays, weight)
-        log_change[n - 1] = 0.0
-        for v in range(n - 2, -1, -1):  # change of the log of the sum over the paths from each node
-            log_change[v] = 0.0
-            for e in range(ptr[v], ptr[v + 1]):
-                lead = weight[label[e]] + best[head[e]] - best[v]
-                log_change[v] += np.exp(lead + rest[head[e]] - rest[v]) * (slope[label[e]] + log_change[head[e]])
+        out[i] = dot(const, C[i]) + best[0] + rest[0]
+        if V is not None:
+            slope = arc_weights(arrays, V[i])
+            log_change[n - 1] = 0.0
+            for v in range(n - 2, -1, -1):  # change of the log of the sum over the paths from each node
+                log_change[v] = 0.0
+                for e in range(ptr[v], ptr[v + 1]):
+                    lead = weight[label[e]] + best[head[e]] - best[v]
+                    log_change[v] += np.exp(lead + rest[head[e]] - rest[v]) * (slope[label[e]] + log_change[head[e]])
         for v in range(n):
             probability[v] = moved[v] = 0.0
         for k in range(n_labels):
@@ -92,16 +69,17 @@ def covariances(arrays: Any, C: Any, V: Any, out: Any) -> None:
             for e in range(ptr[v], ptr[v + 1]):
                 lead = weight[label[e]] + best[head[e]] - best[v]
                 taken = np.exp(lead + rest[head[e]] - rest[v])
-                change = slope[label[e]] + log_change[head[e]] - log_change[v]
-                part = taken * (moved[v] + probability[v] * change)
-                probability[head[e]] += taken * probability[v]
-                moved[head[e]] += part
+                part = probability[v] * taken
+                probability[head[e]] += part
+                if V is not None:
+                    part = taken * moved[v] + part * (slope[label[e]] + log_change[head[e]] - log_change[v])
+                    moved[head[e]] += part
                 share[label[e]] += part
-        for j in range(out.shape[1]):
-            out[i, j] = 0.0
+        for j in range(mean.shape[1]):
+            mean[i, j] = const[j] if V is None else 0.0
         for k in range(n_labels):
             for p in range(label_ptr[k], label_ptr[k + 1]):
-                out[i, label_variable[p]] += share[k] * label_value[p]
+                mean[i, label_variable[p]] += share[k] * label_value[p]
 
 
 @kernel
