@@ -209,7 +209,7 @@ class Chain(SequenceModel):
         self.check_length(n_positions(x))
         unary, pair, first = np.split(weights, np.cumsum(sizes)[:2])
         U = np.asarray(rows @ unary.reshape(S, -1).T)
-        y, _ = chain.viterbi(U, *self.forbid(pair, first if self.initial_weights else None))
+        y, _ = chain.viterbi_batch(U, [0, len(U)], *self.forbid(pair, first if self.initial_weights else None))
         return self._label_of(y)
 
     # ---- states of a data set --------------------------------------------------------------------

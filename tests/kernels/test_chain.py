@@ -35,7 +35,7 @@ def test_a_wide_chain_with_padding_and_read_only_input():
         best = U[5]
         for t in range(4, -1, -1):
             best = U[t] + (T + best).max(axis=1)
-        assert chain.viterbi(U, T)[1] == pytest.approx(best.max(), abs=1e-12)
+        assert chain.viterbi_batch(U, [0, 6], T)[1][0] == pytest.approx(best.max(), abs=1e-12)
 
 
 @pytest.mark.parametrize("where", ["U", "T", "init"])
@@ -44,7 +44,6 @@ def test_nan_and_infinity_are_refused(where, value):
     given = {"U": U0.copy(), "T": T0.copy(), "init": np.zeros(2)}
     given[where].flat[1] = value
     for call in (
-        lambda: chain.viterbi(**given),
         lambda: chain.k_best(k=2, **given),
         lambda: loss_front(given["U"], given["T"], np.zeros((3, 2), dtype=int), given["init"]),
         lambda: chain.viterbi_batch(ptr=[0, 1, 3], **given),
@@ -68,12 +67,12 @@ def test_the_culprit_of_a_batch_is_named():
         ({"T": np.zeros((3, 3))}, "2 x 2"),
         ({"T": np.zeros((3, 2, 2))}, "3 steps"),
         ({"init": np.zeros(3)}, "init has 3"),
-        ({"U": np.zeros((0, 2))}, "at least one"),
+        ({"U": np.zeros((0, 2))}, "at least one position"),
     ],
 )
 def test_wrong_shapes_are_named(arguments, message):
     with pytest.raises(DeclarationError, match=message):
-        chain.viterbi(**{"U": U0, "T": T0, **arguments})
+        chain.k_best(k=1, **{"U": U0, "T": T0, **arguments})
 
 
 def test_wrong_bounds_and_numbers_of_labels_are_named():

@@ -81,8 +81,6 @@ def r(*shape: int) -> Any:
 
 TREE = [-1, 0, 0, 1, 1]
 ENTRIES = {
-    "chain.viterbi": Entry(chain.viterbi, {"U": r(4, 3), "T": r(3, 3), "init": r(3)}),
-    "chain.viterbi, T by step": Entry(chain.viterbi, {"U": r(4, 3), "T": r(3, 3, 3)}),
     "chain.viterbi_batch": Entry(
         chain.viterbi_batch, {"U": r(5, 3), "ptr": [0, 2, 5], "T": r(3, 3), "init": r(3)}, ("ptr",)
     ),

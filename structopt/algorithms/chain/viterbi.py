@@ -17,26 +17,17 @@ from structopt._jit import FloatArray, IntArray, as_array, fail, floats, integer
 from structopt.algorithms.chain import loops, sums
 from structopt.errors import DeclarationError
 
-__all__ = ["k_best", "marginals_batch", "viterbi", "viterbi_batch"]
+__all__ = ["k_best", "marginals_batch", "viterbi_batch"]
 
 NUMBERS = "a chain score is NaN or +inf; scores are finite, or -inf where a state or transition is forbidden."
 EMPTY = "every state sequence of this chain is forbidden; allow a transition or an initial state."
 
 
-def viterbi(U: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None) -> tuple[IntArray, float]:
-    """The best state sequence of one chain and its score."""
-    unary, steps, stride, start = _check(U, T, init)
-    y, values, status, _ = loops.viterbi_batch(unary, np.array([0, len(unary)]), steps, stride, start)
-    if status:
-        fail(status, NUMBERS, EMPTY)
-    return y, float(values[0])
-
-
 def viterbi_batch(
     U: npt.ArrayLike, ptr: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None
 ) -> tuple[IntArray, FloatArray]:
-    """`viterbi` for many chains in one call; chain i is ``U[ptr[i]:ptr[i + 1]]``."""
-    unary, bounds, steps, stride, start = _check_batch(U, ptr, T, init)
+    """The best state sequences of chains and their scores; chain i is ``U[ptr[i]:ptr[i + 1]]``."""
+    unary, bounds, steps, stride, start = _check(U, ptr, T, init)
     y, values, status, index = loops.viterbi_batch(unary, bounds, steps, stride, start)
     if status:
         fail(status, NUMBERS, EMPTY, index)
@@ -50,7 +41,7 @@ def k_best(
 
     Lawler's cells on the table of one backward pass (docs/mathematics/oracles#chains-and-segments), O(L S^2 + k L S).
     """
-    unary, steps, stride, start = _check(U, T, init)
+    unary, _, steps, stride, start = _check(U, None, T, init)
     if k < 1:
         raise DeclarationError(f"k must be at least 1, not {k}.")
     labels, values, status = loops.k_best(unary, steps, stride, start, k)
@@ -65,7 +56,7 @@ def marginals_batch(
     U: npt.ArrayLike, ptr: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log Z, ``P(y_t = s)`` and the expected uses of each transition under ``exp(score) / Z`` of many chains."""
-    unary, bounds, steps, stride, start = _check_batch(U, ptr, T, init)
+    unary, bounds, steps, stride, start = _check(U, ptr, T, init)
     log_z, node, transitions, status, index = sums.marginals_batch(unary, bounds, steps, stride, start)
     if status:
         fail(status, NUMBERS, EMPTY, index)
@@ -73,21 +64,10 @@ def marginals_batch(
 
 
 def _check(
-    U: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None
-) -> tuple[FloatArray, FloatArray, int, FloatArray]:
-    unary = floats(U, "U", 2)
-    length, n_states = unary.shape
-    if not length or not n_states:
-        raise DeclarationError("A chain needs at least one position and one state.")
-    steps, stride = check_transitions(T, n_states, length - 1)
-    return unary, steps, stride, check_init(init, n_states)
-
-
-def _check_batch(
-    U: npt.ArrayLike, ptr: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None
+    U: npt.ArrayLike, ptr: npt.ArrayLike | None, T: npt.ArrayLike, init: npt.ArrayLike | None
 ) -> tuple[FloatArray, IntArray, FloatArray, int, FloatArray]:
     unary = floats(U, "U", 2)
-    bounds = check_ptr(ptr, len(unary))
+    bounds = check_ptr([0, len(unary)] if ptr is None else ptr, len(unary))
     if not unary.shape[1]:
         raise DeclarationError("A chain needs at least one state.")
     steps, stride = check_transitions(T, unary.shape[1], len(unary) - len(bounds) + 1)
