@@ -420,8 +420,7 @@ class Oracle(SumsOverLabels):
         -------
         list of Label
         """
-        found = self._solve_batch(C, n_jobs, keys=keys)
-        return [self._label(row) for row in map(found.row, range(len(found.Z))) if row is not None]
+        return self._labels(self._solve_batch(C, n_jobs, keys=keys))
 
     def _solve_batch(self, C: npt.ArrayLike, n_jobs: int = 1, *, keys: Sequence[Hashable] | None = None) -> Solutions:
         """Return the answers of `maximize_batch` as arrays: labels, values and proved bounds."""
@@ -474,7 +473,7 @@ class Oracle(SumsOverLabels):
             listing = self._listing(rows)
             best = None if listing is None else listing.k_best(costs, k)
             if best is not None:
-                return [self._label(row) for row in map(best.row, range(len(best.Z))) if row is not None]
+                return self._labels(best)
         found: list[Label] = []
         while len(found) < k:
             try:
@@ -498,7 +497,7 @@ class Oracle(SumsOverLabels):
         if known is None:
             return None
         self._count_fast(1, perf_counter() - begun)
-        return [self._label(row) for row in map(known.row, range(len(known.Z))) if row is not None]
+        return self._labels(known)
 
     @property
     def _listed_labels(self) -> FloatArray | None:
@@ -589,6 +588,9 @@ class Oracle(SumsOverLabels):
         """Return an answer as a label; whether it is integral is computed lazily, unless it is known."""
         z, value, bound, optimal = found
         return Label(z, value, self._labels_integral, "optimal" if optimal else "time limit", bound, self._integer)
+
+    def _labels(self, found: Solutions) -> list[Label]:
+        return [self._label(row) for row in map(found.row, range(len(found.Z))) if row is not None]
 
     # ---- inputs ----------------------------------------------------------------------------------
 

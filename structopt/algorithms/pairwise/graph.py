@@ -22,7 +22,6 @@ from structopt.algorithms.pairwise.cycle_relaxation import tighten_rows
 from structopt.algorithms.pairwise.exact import ENUMERATE_AT
 from structopt.algorithms.pairwise.halves import HalfLabels, count_pairs, fill_pairs, half_scores
 from structopt.algorithms.pairwise.loops import (
-    enumerate_rows,
     exact_rows,
     front_rows,
     product_rows,
@@ -177,11 +176,10 @@ class PairwiseGraph:
         U, P = self._matrices(unary, pair)
         Y, values, proved = np.empty(U.shape), np.empty(len(U)), np.ones(len(U), np.bool_)
 
+        searched = None if self.n_labels <= ENUMERATE_AT else proved
+
         def work(first: int, last: int) -> None:
-            if self.n_labels <= ENUMERATE_AT:
-                enumerate_rows(self.i, self.j, U, P, first, last, Y, values)
-            else:
-                exact_rows(self.i, self.j, U, P, first, last, Y, values, proved)
+            exact_rows(self.i, self.j, U, P, first, last, Y, values, searched)
 
         in_threads(work, len(U), n_jobs)
         _refuse_rows(U, P, values)

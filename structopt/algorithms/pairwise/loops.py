@@ -28,7 +28,6 @@ from structopt.algorithms.pairwise.roof import (
 )
 
 __all__ = [
-    "enumerate_rows",
     "exact_rows",
     "front_rows",
     "product_rows",
@@ -173,27 +172,13 @@ def relax_rows(
 
 
 @kernel
-def exact_rows(i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any, values: Any, proved: Any) -> None:
-    """The best 0/1 labels of the rows ``first .. last-1``; the value is NaN where a coefficient is not finite."""
-    unary = np.empty(U.shape[1], np.int64)
-    pair = np.empty(P.shape[1], np.int64)
-    best = np.empty(U.shape[1], np.int8)
-    for k in range(first, last):
-        exponent = integer_exponent(U[k], P[k], _BITS)
-        if exponent == NOT_FINITE:
-            values[k] = np.nan
-            continue
-        to_integers(U[k], exponent, unary)
-        to_integers(P[k], exponent, pair)
-        proved[k] = best_label(i, j, unary, pair, best)
-        for v in range(best.size):
-            Y[k, v] = best[v]
-        values[k] = integral_value(i, j, U[k], P[k], best)
+def exact_rows(
+    i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any, values: Any, proved: Any
+) -> None:  # fmt: skip
+    """The best 0/1 labels of the rows ``first .. last-1``; the value is NaN where a coefficient is not finite.
 
-
-@kernel
-def enumerate_rows(i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any, values: Any) -> None:
-    """`exact_rows` for few labels, label for label the same; apart because the search is compiled for many seconds."""
+    If `proved` is None, the few labels are enumerated. That is compiled without the search, which takes many seconds.
+    """
     n = U.shape[1]
     unary = np.empty(n, np.int64)
     pair = np.empty(P.shape[1], np.int64)
@@ -205,7 +190,9 @@ def enumerate_rows(i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any
             continue
         to_integers(U[k], exponent, unary)
         to_integers(P[k], exponent, pair)
-        if n > 0:
+        if proved is not None:
+            proved[k] = best_label(i, j, unary, pair, best)
+        elif n > 0:
             code, _ = best_code(unary, coupling_matrix(n, i, j, pair))
             code_bits(code, n, best)
         for v in range(n):
