@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -85,7 +85,8 @@ def recognize(space: CompiledSpace) -> Structure:
         )
     found = normalize(space)
     if found.form is None:
-        return _general(space, found, f"it seems empty: {found.conflict}; a solver will name the conflict")
+        reason = f"it seems empty: {found.conflict}; a solver will name the conflict"
+        return _structure(space, found, None, "general", reason)
     first = structure = _recognized(space, found, found.form)
     for _ in range(_MAX_ROUNDS):
         if structure.kind != "general":
@@ -137,10 +138,10 @@ def _by_blocks(space: CompiledSpace, found: Normalized, form: NormalForm) -> Str
             reason = (
                 f"independent blocks of kinds {names}; the objective separates, so each is solved by its own algorithm"
             )
-            return _structure("product", reason, space, found, form, None, tuple(parts))
+            return _structure(space, found, form, "product", reason, parts=parts)
     if rest.degree.all() and networks.flow_blocks(form).all():
-        return _flow(space, found, form)
-    return _general(space, found, _why_general(space, rest), form, tuple(parts), rest)
+        return _structure(space, found, form, "flow", _why_flow(form), rest=form)
+    return _structure(space, found, form, "general", _why_general(space, rest), parts=parts, rest=rest)
 
 
 def _groups(kind: _Kind, form: NormalForm) -> list[BoolArray]:
@@ -177,44 +178,20 @@ def _parts(kind: _Kind, form: NormalForm) -> list[Structure]:
 
 def _whole(space: CompiledSpace, found: Normalized, kind: _Kind, form: NormalForm) -> Structure:
     record = kind.build(form)
-    return _structure(kind.name, _why(kind.name, record, form), space, found, form, record)
-
-
-def _flow(space: CompiledSpace, found: Normalized, form: NormalForm) -> Structure:
-    whole = form.whole_rows.all() and form.whole_columns.all()
-    tail = (
-        "bounds and supplies are integral, so every vertex is"
-        if whole
-        else "some bound is fractional, so vertices may be"
-    )
-    reason = (
-        f"{form.n_rows} conservation rows and {form.n_columns} arcs: at most two entries +-1 a column, which become "
-        f"one tail and one head after negating some rows (Heller-Tompkins); {tail}"
-    )
-    return _structure("flow", reason, space, found, form, None, (), form)
-
-
-def _general(
-    space: CompiledSpace,
-    found: Normalized,
-    reason: str,
-    form: NormalForm | None = None,
-    parts: tuple[Structure, ...] = (),
-    rest: NormalForm | None = None,
-) -> Structure:
-    return _structure("general", reason, space, found, form or found.form, None, parts, rest or found.form)
+    return _structure(space, found, form, kind.name, _why(kind.name, record, form), record)
 
 
 def _structure(
-    kind: str,
-    reason: str,
     space: CompiledSpace,
     found: Normalized,
     form: NormalForm | None,
-    record: Record | None,
-    parts: tuple[Structure, ...] = (),
+    kind: str,
+    reason: str,
+    record: Record | None = None,
+    parts: Sequence[Structure] = (),
     rest: NormalForm | None = None,
 ) -> Structure:
+    """Return the structure of a space by its form, of which `rest` is not recognised; no form if the space is empty."""
     columns = np.arange(space.n_variables) if form is None else form.columns
     if found.dependent is not None:
         reason += f"; {found.dependent.columns.size} columns follow from the others by an equality row each"
@@ -225,7 +202,7 @@ def _structure(
         found.fixed_columns,
         found.fixed_values,
         record,
-        parts,
+        tuple(parts),
         found.tightened,
         space.is_integral,
         space.matrix,
@@ -277,6 +254,19 @@ def _why(name: str, record: Record, form: NormalForm) -> str:
             "from the leaves"
         ),
     }[name]
+
+
+def _why_flow(form: NormalForm) -> str:
+    whole = form.whole_rows.all() and form.whole_columns.all()
+    tail = (
+        "bounds and supplies are integral, so every vertex is"
+        if whole
+        else "some bound is fractional, so vertices may be"
+    )
+    return (
+        f"{form.n_rows} conservation rows and {form.n_columns} arcs: at most two entries +-1 a column, which become "
+        f"one tail and one head after negating some rows (Heller-Tompkins); {tail}"
+    )
 
 
 def _why_general(space: CompiledSpace, rest: NormalForm) -> str:

@@ -20,7 +20,7 @@ from structopt._jit.threads import in_threads
 from structopt.algorithms.maxflow import FlowState, adjacency
 from structopt.algorithms.pairwise.cycle_relaxation import tighten_rows
 from structopt.algorithms.pairwise.exact import ENUMERATE_AT
-from structopt.algorithms.pairwise.halves import HalfLabels, count_pairs, fill_pairs, half_scores
+from structopt.algorithms.pairwise.halves import HalfLabels, fill_pairs, half_scores
 from structopt.algorithms.pairwise.loops import (
     exact_rows,
     front_rows,
@@ -116,9 +116,9 @@ class PairwiseGraph:
         """Return the pairs of labels as the arrays of a CSR matrix: row pointers, numbers of edges, values."""
         given = self._ptr, *self._slots, labels.twice, labels.attracts, labels.objective
         indptr = np.empty(len(labels) + 1, np.int32)
-        count_pairs(*given, indptr)
+        fill_pairs(*given, indptr, None, None)
         indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
-        fill_pairs(*given, indices, data)
+        fill_pairs(*given, indptr, indices, data)
         return indptr, indices, data
 
     @cached_property

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from structopt._jit import FloatArray, IntArray, kernel
 
-__all__ = ["HalfLabels", "count_pairs", "fill_pairs", "half_scores"]
+__all__ = ["HalfLabels", "fill_pairs", "half_scores"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,26 +102,12 @@ def half_score(ptr: Any, edge: Any, end: Any, twice: Any, attracts: Any, unary: 
 
 
 @kernel
-def count_pairs(ptr: Any, edge: Any, end: Any, twice: Any, attracts: Any, objective: Any, indptr: Any) -> None:
-    """Row pointers of the table of pairs: how many are not zero."""
-    indptr[0] = 0
-    for i in range(twice.shape[0]):
-        count = 0
-        for v in range(twice.shape[1]):
-            if twice[i, v]:
-                for q in range(ptr[v], ptr[v + 1]):
-                    w = end[q]
-                    if w > v and twice[i, w]:
-                        count += twice[i, v] + twice[i, w] > 2 or attracts[objective[i], edge[q]]
-        indptr[i + 1] = indptr[i] + count
-
-
-@kernel
 def fill_pairs(
-    ptr: Any, edge: Any, end: Any, twice: Any, attracts: Any, objective: Any, indices: Any, data: Any
+    ptr: Any, edge: Any, end: Any, twice: Any, attracts: Any, objective: Any, indptr: Any, indices: Any, data: Any
 ) -> None:
-    """The table of pairs: numbers and values of those that are not zero."""
+    """Write the table of pairs that are not zero: row pointers, and unless they are None, numbers and values."""
     at = 0
+    indptr[0] = 0
     for i in range(twice.shape[0]):
         for v in range(twice.shape[1]):
             if twice[i, v]:
@@ -130,5 +116,7 @@ def fill_pairs(
                     if w > v and twice[i, w]:
                         both = twice[i, v] + twice[i, w]
                         if both > 2 or attracts[objective[i], edge[q]]:
-                            indices[at], data[at] = edge[q], 1.0 if both == 4 else 0.5
+                            if indices is not None and data is not None:
+                                indices[at], data[at] = edge[q], 1.0 if both == 4 else 0.5
                             at += 1
+        indptr[i + 1] = at
