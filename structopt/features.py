@@ -70,7 +70,7 @@ class Term(ABC):
         Parameters
         ----------
         shape : tuple of int
-            Of the block.
+            The shape of the block.
 
         Returns
         -------
@@ -83,7 +83,7 @@ class Term(ABC):
         Parameters
         ----------
         shape : tuple of int
-            Of the block.
+            The shape of the block.
 
         Returns
         -------
@@ -139,7 +139,7 @@ class Term(ABC):
         table : ndarray
             A number for each row and column.
         shape : tuple of int
-            Of the block.
+            The shape of the block.
 
         Returns
         -------
@@ -178,7 +178,7 @@ class Term(ABC):
         tables : ndarray
             A number for each row and column, for each example.
         shape : tuple of int
-            Of the block.
+            The shape of the block.
 
         Returns
         -------
@@ -204,7 +204,7 @@ class Linear(Term):
     field, intercept
         See `Term`.
     factor : ndarray, shape (size of the block,), optional
-        What the features of each variable are multiplied by: variable j scores ``factor_j <W_j, x>``.
+        A factor of the features of each variable: variable j scores ``factor_j <W_j, x>``.
 
     Examples
     --------
@@ -318,7 +318,7 @@ class Tied(Term):
         x : object
             An input.
         size : int
-            Of the block.
+            The shape of the block.
 
         Returns
         -------
@@ -372,7 +372,7 @@ class Tied(Term):
     def fold_batch(self, inputs: Sequence[Any], blocks: FloatArray) -> FloatArray:
         index, flat = self._common_index(inputs), blocks.reshape(len(blocks), -1)
         if self._index is None:
-            return flat[:, None]  # there may be no variable, and no column
+            return flat[:, None]  # there may be zero variables or columns
         if index is None or index.shape != flat.shape[1:]:
             return super().fold_batch(inputs, blocks)
         sums = np.zeros((len(flat), 1, self.n_columns(blocks.shape[1:])))

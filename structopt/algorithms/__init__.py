@@ -1,1 +1,1 @@
-"""Combinatorial algorithms, one file or folder each, with the compiled kernels beside the class that uses them."""
+"""Combinatorial algorithms, one file or folder each, with the compiled kernels next to the class that uses them."""

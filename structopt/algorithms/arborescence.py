@@ -31,7 +31,7 @@ __all__ = [
     "sums",
 ]
 
-#: Size of the imaginary step of a derivative: its square vanishes beside 1.
+#: Size of the imaginary step of a derivative: its square vanishes when it is added to 1.
 _STEP = 1e-30
 
 _NUMBERS = "an arc's score is NaN or +inf; scores are finite, or -inf where an arc is forbidden."

@@ -1,4 +1,4 @@
-"""The protocol of algorithms, batch first: what solves a label space.
+"""The protocol of algorithms that solve a label space, batch first.
 
 An `Algorithm` answers ``argmax c . z`` for the rows of a matrix of objective coefficients. Recognised structures,
 enumeration, the algorithms of the shipped structures, solver instances behind a backend and a user's own algorithm all
@@ -128,7 +128,7 @@ class Algorithm(ABC):
     array([0., 1., 0.])
     """
 
-    #: What it is called in reprs and statistics.
+    #: Its name in reprs and statistics.
     name: str = "combinatorial"
     #: Questions that its methods answer. A subclass that implements more methods than `maximize_batch` adds them.
     answers: Question = Question.ARGMAX
@@ -158,7 +158,7 @@ class Algorithm(ABC):
         """
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
-        """`maximize_batch` for one row; None where this algorithm does not solve it."""
+        """`maximize_batch` for one row; None if this algorithm does not solve it."""
         return self.maximize_batch(c[None, :], keys=None if key is None else [key]).row(0)
 
     def k_best(self, c: FloatArray, k: int) -> Solutions | None:
@@ -199,7 +199,7 @@ class Algorithm(ABC):
         raise NotImplementedError(f"{self!r} does not announce Question.SIDE_ROWS.")
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
-        """What makes the fronts of many examples whose losses are the rows of `G`; None where there is no such plan.
+        """The plan that makes the fronts of many examples whose losses are the rows of `G`; None if it is not offered.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class RowAlgorithm(Algorithm):
 
     @abstractmethod
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
-        """The best label; None where this algorithm does not solve it."""
+        """The best label; None if this algorithm does not solve it."""
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         """`maximize` for every row of `C`."""

@@ -202,7 +202,7 @@ class ClosureAlgorithm(PathsAlgorithm):
         if self.forest is not None or keys is None:
             Z = self._solve(C, None)
         else:
-            # Flows are kept by example, whatever chunk it comes in.
+            # Flows are kept by example, in any chunk.
             Z = np.array([self.maximize(c, key).z for c, key in zip(C, keys, strict=True)]).reshape(C.shape)
         return sp.csr_array(Z), np.einsum("ij,ij->i", C, Z)
 

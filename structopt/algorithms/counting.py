@@ -95,7 +95,7 @@ def _limited(
 
 def _best_sums(gains: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the order of each row's entries, the largest first, and the sums of the first 0, 1, ... of them."""
-    # Of small tables `take_along_axis` takes longer than all the rest.
+    # For small tables `take_along_axis` takes longer than all the rest.
     order = (-gains).argsort(axis=1)
     sums = np.zeros((len(gains), gains.shape[1] + 1))
     gains[np.arange(len(gains))[:, None], order].cumsum(axis=1, out=sums[:, 1:])

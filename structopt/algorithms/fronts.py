@@ -38,7 +38,7 @@ class Fronts:
     """
 
     ptr: IntArray  # the points of example i are ``ptr[i]:ptr[i + 1]``
-    h: FloatArray  # -inf where there is no label
+    h: FloatArray  # -inf without a label
     g: FloatArray
     decode: Callable[[IntArray], Any] = field(repr=False)
 
@@ -56,7 +56,7 @@ class Fronts:
 class MostViolated(NamedTuple):
     """The label that a `LevelChoice` takes for every example, or mixture of two labels.
 
-    The numbers are 0 where nothing is violated.
+    The numbers are 0 if nothing is violated.
     """
 
     Z: FloatArray  # anything where nothing is violated
@@ -78,7 +78,7 @@ class FrontPlan(ABC):
     kept: int = 0
 
     def forget(self) -> None:
-        """Make what is kept anew in every call: a data set of many spaces has many plans."""
+        """Make the tables again in every call: a data set of many spaces has many plans."""
         return
 
     @abstractmethod
@@ -91,14 +91,14 @@ class FrontPlan(ABC):
     def best_products(
         self, H: FloatArray, h_const: FloatArray, n_jobs: int = 1
     ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-        """The label of largest ``(1 + h) g`` of every example, its h and its g; None where fronts are no slower.
+        """The label of largest ``(1 + h) g`` of every example, its h and its g; None if fronts take no longer.
 
-        Where no product is positive h and g are 0, and the row of labels holds anything.
+        If no product is positive, h and g are 0 and the row of labels holds anything.
         """
         return None
 
     def most_violated(self, H: FloatArray, h_const: FloatArray, choice: LevelChoice) -> MostViolated | None:
-        """The choice of every example, its tables dropped once it is decoded; None where fronts are no slower."""
+        """The choice of every example, its tables dropped once it is decoded; None if fronts take no longer."""
         return None
 
 
@@ -146,7 +146,7 @@ def nondominated(h: FloatArray, g: FloatArray) -> IntArray:
 
 @kernel
 def common_unit(losses: FloatArray) -> float:
-    """Return a number of which all losses are whole multiples: 1, the smallest loss or a fraction of it; 0 if none.
+    """Return a number that divides all losses: 1, the smallest loss or a fraction of it; 0 if there is no such number.
 
     Sibling weights such as 1/2 and 1/3 are counted in sixths.
 

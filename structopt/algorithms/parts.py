@@ -80,7 +80,7 @@ class Maxima(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The most violated labels of some examples, with their margins and losses (0 where the ground truth is best)."""
+    """The most violated labels of some examples, with their margins and losses (0 if the ground truth is best)."""
 
     labels: Any
     margin: FloatArray

@@ -1,7 +1,7 @@
 """Paths of a directed acyclic graph: the graph is its own decision diagram.
 
 Every path from the source to the sink is one label, which has the variables of its arcs at 1. What a diagram can do
-(the best label, the k best, side constraints, Pareto fronts, sums over all labels) is done here by the same kernels,
+(the best label, the k best, side constraints, Pareto fronts, sums over all labels) are done here by the same kernels,
 and nothing is compiled.
 """
 

@@ -94,7 +94,7 @@ def fast_algorithm(
     ----------
     space : CompiledSpace
     structure : Structure, optional
-        What was recognised in `space`, if that is known already.
+        The structure recognised in `space`, if it is known already.
     relaxed : bool
         Whether the LP relaxation is to be solved; fractional optima then count.
 

@@ -252,7 +252,7 @@ def _check_forest(record: GroupForest, given: _Given) -> None:
         given.needs(((state >= 0) & (state < states[group])).all(), f"an entry of {name} is not a state of its group")
 
 
-#: What the arrays of each type of record must satisfy before an algorithm may read them.
+#: Conditions on the arrays of each type of record, checked before an algorithm may read them.
 _CHECKS: dict[type[Record], Callable[[Any, _Given], None]] = {
     Box: _check_box,
     Cardinality: _check_groups,

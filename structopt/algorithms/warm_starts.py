@@ -17,7 +17,7 @@ _S = TypeVar("_S", FlowState, FloatArray)
 
 
 class WarmStarts(Generic[_S]):
-    """What the next call starts from, by the example's key; ``make(n)`` is an empty state of n examples."""
+    """The start of the next call, by the example's key; ``make(n)`` is an empty state of n examples."""
 
     def __init__(self, make: Callable[[int], _S]) -> None:
         self._make: Callable[[int], _S] = make

@@ -70,7 +70,8 @@ class TaskLoss(ABC):
     def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float] | None:
         """The mean of `linear` over random ground truths, from their mean; None if it takes more than the mean.
 
-        What minimum-Bayes-risk prediction minimises: a loss whose linear form is affine in the ground truth has it.
+        Minimum-Bayes-risk prediction minimises this function. A loss has one if its linear form is affine in the ground
+        truth.
 
         Parameters
         ----------

@@ -94,7 +94,7 @@ class NDCG(RankingMeasure):
 class MRR(RankingMeasure):
     """Reciprocal rank of the most relevant document.
 
-    Of several equally relevant ones the first given is the one to find; the risk is then still an upper bound of one
+    If several are equally relevant, the first given is the one to find; the risk is then still an upper bound of one
     minus the reciprocal rank of the best of them.
 
     Examples

@@ -12,7 +12,7 @@ from structopt.space.compiled import FloatArray
 
 __all__ = ["CURE", "CostMatrix", "Hamming", "WrongEdges", "ZeroOne"]
 
-#: What to do for integers.
+#: Advice for integers.
 CURE = (
     "|z - truth| is linear in an integer z by its steps: declare them with steps = so.losses.thermometer(space, "
     "block), give loss={steps: so.losses.Hamming()}, and the loss is the absolute difference."
@@ -86,7 +86,7 @@ class Hamming(TaskLoss):
 
 
 class ZeroOne(TaskLoss):
-    """1 for every label but the ground truth; linear only where labels are one-hot (one variable per label)."""
+    """1 for every label but the ground truth; linear only if labels are one-hot (one variable per label)."""
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
         y = floats("truth", truth).ravel()

@@ -1,4 +1,4 @@
-"""What a label means: `Model` joins a label space with features and a task loss; `Batch` prepares a data set for it."""
+"""`Model` joins a label space with features and a task loss; `Batch` prepares a data set for it."""
 
 from structopt.model.model import Model
 

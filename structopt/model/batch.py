@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "LabelBatch", "LossBatch"]
 
-# Up to so many variables a dense product takes less time than a sparse table.
+# Up to this number of variables a dense product takes less time than a sparse table.
 _FEW_VARIABLES = 64
 
 
@@ -66,7 +66,7 @@ class Batch:
     codec : BatchCodec
         Between labels in the user's form, their compact form, and part tables.
     inference : BatchInference
-        What finds the best labels.
+        The inference that finds the best labels.
     """
 
     def __init__(self, model: Model, X: Any) -> None:
@@ -145,7 +145,7 @@ class Batch:
             return known
         total = np.zeros(self.n)
         for scores, parts, start in zip(tables, labels.tables, self.starts, strict=True):
-            tied = scores.strides[0] == 0 and len(scores) > 0  # one row, shown as many
+            tied = scores.strides[0] == 0 and len(scores) > 0  # one row that stands for all
             if scores.ndim != 2 or parts.shape != scores.shape or len(scores) != start[-1]:
                 raise DeclarationError(
                     f"A table of scores has shape {scores.shape}, a table of labels {parts.shape}; this data set has "
@@ -177,7 +177,7 @@ class Batch:
     def joint_differences(self, labels: LabelBatch, truth: LabelBatch, weights: FloatArray) -> FloatArray:
         """``sum_i weights_i (joint(x_i, z_i) - joint(x_i, y_i))``: the sum of feature differences of a subgradient."""
         if self._dense and labels.native is not None and truth.native is not None:
-            # Of few variables sparse tables take longer to make than the whole product.
+            # For few variables sparse tables take longer to make than the whole product.
             return self._joint_of_points(weights[:, None] * (np.asarray(labels.native) - np.asarray(truth.native)))
         return self.joint(labels, weights) - self.joint(truth, weights)
 
@@ -246,7 +246,7 @@ class Batch:
         Returns
         -------
         labels : LabelBatch
-            Where a solver stopped early, `LabelBatch.slack` says how much larger the maximum may be.
+            If a solver stopped early, `LabelBatch.slack` says how much larger the maximum may be.
         values : ndarray, shape (n,)
         """
         some = self._some(examples)
@@ -270,7 +270,7 @@ class Batch:
         return None if examples is None else np.unique(np.asarray(examples, dtype=np.int64))
 
     def front_cost(self, loss: LossBatch) -> float | None:
-        """The time of `fronts` in calls of `argmax`, roughly; None where there are none for this model and loss."""
+        """The time of `fronts` in calls of `argmax`, roughly; None if there are none for this model and loss."""
         return self.inference.front_cost(loss)
 
     def fronts(
@@ -317,7 +317,7 @@ class Batch:
     ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
         """The label with the largest ``psi(margin, loss)`` of each example, with its margin and loss, exactly.
 
-        One scan over the fronts. None where there are none, or they take longer than `most_cost` inferences, or the
+        One scan over the fronts. None if there are none, or they take longer than `most_cost` inferences, or the
         surrogate is of other factors than margin and loss; each example is then searched in its plane. Where nothing is
         violated the label is the ground truth, with margin and loss 0.
         """
@@ -352,7 +352,7 @@ class Batch:
     ) -> tuple[LabelBatch, MostViolated] | None:
         """The label, or the mixture of two, with the largest ``psi(h, g)`` of each example, by levels of its loss.
 
-        Exact; None where the loss has no levels, or tables of them take longer than a search. Where nothing is violated
+        Exact; None if the loss has no levels, or tables of them take longer than a search. Where nothing is violated
         the label is the ground truth.
         """
         if surrogate.counts:

@@ -150,7 +150,7 @@ class BatchCodec(ABC, Generic[Native]):
     #: Whether the compact form is much smaller than part tables, and `mixture` makes it: searches then keep it.
     holds_mixtures = False
 
-    #: Where each label begins in `StackedLabels` that `encode` takes all at once; None where it takes none.
+    #: The first entry of each label in `StackedLabels` that `encode` takes all at once; None if it does not.
     label_ptr: IntArray | None = None
 
     def __init__(self, data: DataSet) -> None:
@@ -212,7 +212,7 @@ class BatchCodec(ABC, Generic[Native]):
         return None
 
     def counts(self, truth: Native) -> Counts | None:
-        """What micro-F1 counts; None where this codec does not know. `Model.counted` names or refuses variables."""
+        """The counts of micro-F1; None if this codec does not know them. `Model.counted` names or refuses variables."""
         return None
 
     def encode_each(self, Y: Any, encode: Callable[[Any, int], Any]) -> list[Any]:
@@ -304,7 +304,7 @@ class PointCodec(BatchCodec[Any]):
     def scores(self, tables: Sequence[FloatArray], labels: Any) -> FloatArray | None:
         data = self.data
         fits = all(len(table) == start[-1] for table, start in zip(tables, data.starts, strict=True))
-        # Of many variables the table of a label, which may be kept, has fewer entries.
+        # For many variables the table of a label, which may be kept, has fewer entries.
         if not self._are_points(labels) or labels.shape[1] > _FEW_VARIABLES or not fits:
             return None
         total, space = np.zeros(self.n), data.model.space()
@@ -483,7 +483,7 @@ def _template(shape: tuple[int, int]) -> sp.csr_array:
 def part_table(rows: Any, first: int = 0, last: int | None = None) -> sp.csr_array:
     """The columns ``first:last`` of a table of parts as a sparse table.
 
-    Of a dense one scipy's own conversion takes ten times as long.
+    For a dense table scipy's own conversion takes ten times as long.
     """
     if sp.issparse(rows):
         return sp.csr_array(rows[:, first:last])

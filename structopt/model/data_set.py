@@ -131,7 +131,7 @@ class DataSet:
         return "" if shape is None else f"; its shape is {tuple(shape)}, and the last axis are the features of a row"
 
     def _expected_rows(self, name: str, term: Term) -> IntArray | int | None:
-        """Feature rows of each example for a term: one number, one for each example, or None where anything goes."""
+        """Feature rows of each example for a term: one number, one for each example, or None for any number."""
         if self.model.fixed:
             return term.n_rows(self.model.space()[name].shape)
         if self.sizes is not None:

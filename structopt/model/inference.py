@@ -41,7 +41,7 @@ _MOST_LABEL_COST, _MOST_MIXTURE_COST = 16.0, 8.0
 _KEPT_BY_PLANS = 1 << 24
 
 
-#: What makes fronts for known losses.
+#: The maker of fronts for known losses.
 Plan = TypeVar("Plan")
 #: Exact fronts of some examples (increasing): h is the margin over the ground truth, g the task loss.
 BatchFronts = tuple[IntArray, Fronts]
@@ -81,7 +81,7 @@ class BatchInference(ABC, Generic[Plan]):
 
     @abstractmethod
     def front_cost(self, loss: LossBatch | None) -> float | None:
-        """Work of `fronts` in calls of `maximize`, roughly; None where this inference has none for such a loss."""
+        """Work of `fronts` in calls of `maximize`, roughly; None if there are none for such a loss."""
 
     @abstractmethod
     def fronts(

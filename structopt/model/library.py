@@ -66,7 +66,7 @@ def available_models() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        What each model is, by its name.
+        One line about each model, by its name.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def available_models() -> dict[str, str]:
 def load_model(name_or_path: str | os.PathLike[str]) -> LoadedModel:
     """The model of this name in ``models/``, or in a user's file: a declaration, with nothing learned yet.
 
-    A Python file is run, so that it must be one that you trust. What has been trained and saved is read by
+    A Python file is run, so that it must be one that you trust. Trained and saved models are read by
     `structopt.load`, which runs nothing.
 
     Parameters
@@ -167,7 +167,7 @@ def _from_python(path: Path) -> LoadedModel:
 
 
 def _execute(path: Path) -> ModuleType:
-    """Run the file afresh, so that an edited one is seen; registered, so that what it defines can be pickled."""
+    """Run the file again, so that changes are seen, and register it, so that its classes can be pickled."""
     whole = path.resolve()
     name = f"_structopt_model_{whole.stem}_{hashlib.sha256(os.fsencode(whole)).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, whole)

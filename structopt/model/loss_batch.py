@@ -273,7 +273,7 @@ class LossBatch:
                 total[block] += np.asarray(rows.multiply(own).sum(axis=1)).ravel()
 
     def steps(self, group: IntArray | None = None) -> FloatArray:
-        """Return a number of which any two values of an example's loss differ by a multiple, by example; 0 if unknown.
+        """Return for each example a number that divides all differences of two values of its loss; 0 if unknown.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ class LossBatch:
 
 
 class Counts(NamedTuple):
-    """What micro-F1 is made of, as functions of the label in the layout of the losses.
+    """The terms of micro-F1 as functions of the label in the layout of the losses.
 
     `errors` counts the wrong variables among those that the task loss counts: false positives and false negatives. `on`
     is minus the number of those that are on, in the label and in the ground truth. `least` is the smallest weight of a

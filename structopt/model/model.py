@@ -75,7 +75,7 @@ class Model:
 
     Examples
     --------
-    Three tags of which at most two may be on:
+    Three tags, at most two of them on:
 
     >>> import numpy as np
     >>> import structopt as so
@@ -572,7 +572,7 @@ class Model:
         """The weight of every variable whose false positives and false negatives the task loss counts, 0 elsewhere.
 
         Where sums of variables are counted, a matrix with a row for each of them (`structopt.structures.Segmentation`).
-        What `structopt.surrogates.MicroF1` counts, too. Refused where the loss counts something else (costs of
+        The counts of `structopt.surrogates.MicroF1`. Refused where the loss counts something else (costs of
         confusions, distances), or other than 0/1 variables.
 
         Parameters
@@ -612,7 +612,7 @@ class Model:
         return twin
 
     def predict(self, w: npt.ArrayLike, x: Any) -> Any:
-        """Return the label with the largest score, also if the model is trained over a relaxation.
+        """Return the label with the largest score, even if the model is trained over a relaxation.
 
         Parameters
         ----------
@@ -663,7 +663,7 @@ class Model:
         Returns
         -------
         ndarray, shape (n_variables,)
-            Of a 0/1 variable the probability that it is 1; ``model.space(x).blocks(...)`` takes it apart.
+            The mean of a 0/1 variable is the probability that it is 1; ``model.space(x).blocks(...)`` takes it apart.
 
         Examples
         --------
@@ -693,9 +693,9 @@ class Model:
         n : int
             How many labels.
         temperature : float
-            As of `marginals`.
+            See `marginals`.
         random_state : int, Generator or None
-            As of `numpy.random.default_rng`.
+            See `numpy.random.default_rng`.
 
         Returns
         -------

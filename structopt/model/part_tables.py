@@ -84,7 +84,7 @@ def mix_rows(
 
 @kernel
 def take_rows(sources: Any, start: Any, first: Any, indptr: Any, indices: Any, data: Any, out: Any) -> None:
-    """Tables of which the k-th has the rows of table ``sources[k, i]`` for example i, behind one another.
+    """Tables one after the other; the k-th has the rows of table ``sources[k, i]`` for example i.
 
     The tables given stand as in `mix_rows`; `out` is (row pointers of each, indices, data).
     """
@@ -138,7 +138,7 @@ def number_groups(rows: Any, indptr: Any, indices: Any, data: Any, integral: Any
 
 @kernel
 def fill_steps(rows: Any, owner: Any, steps: Any) -> None:
-    """The smallest coefficient of each example, 0 if another is no multiple of it; `steps` is infinite at first."""
+    """The smallest coefficient of each example, 0 if another is not a multiple of it; `steps` is infinite at first."""
     for r in range(rows.shape[0]):
         least = steps[owner[r]]
         for value in rows[r]:

@@ -50,7 +50,7 @@ class SlotMap(NamedTuple):
     width : int
         Columns of the table of the first term.
     sizes : sequence
-        What `SlotModel._slots_of` needs to know of each example.
+        Facts about each example for `SlotModel._slots_of`.
     kinds : tuple of int
         `CHOICE`, `SPAN`, ... for each feature term.
     states : int
@@ -120,7 +120,7 @@ class SlotModel(Model, ABC):
 
     def _slot_counts(self, codec: Slots, truth: IntArray) -> Counts | None:
         """Return what micro-F1 counts, in the layout of the losses."""
-        self.counted(codec.data.input(0))  # refuses losses that are no counts
+        self.counted(codec.data.input(0))  # rejects losses that are not counts
         start, parts = codec.start, codec.parts(truth)
         weights, block = np.empty(int(start[-1])), np.zeros(int(start[-1]))
         for group in codec.data.same_space:
@@ -336,7 +336,7 @@ def _find_parts(
 @kernel
 def _fill_pointers(parts: IntArray, columns: int, indices: Any, indptr: Any) -> None:
     """Write the columns of parts that increase, and where the rows begin."""
-    # Long constant runs: written at the speed of memory, where a cumulative sum would be felt in small subsets.
+    # Long constant runs: written at the speed of memory, where a cumulative sum would take longer for small subsets.
     at = 0
     for k in range(parts.size):
         if parts[k] >= (at + 1) * columns:

@@ -42,7 +42,7 @@ def signed_components(a: IntArray, b: IntArray, different: BoolArray, n: int) ->
     """Two-colour nodes so that ``a[e]`` and ``b[e]`` differ where `different` is set and agree elsewhere.
 
     Returns the nodes of components in which that is impossible, and the colours (0 at a component's smallest node).
-    Union-find that keeps, beside the parent, whether a node differs from it.
+    Union-find that keeps the parent and whether a node differs from it.
     """
     parent = np.arange(n)
     parity = np.zeros(n, dtype=np.bool_)

@@ -9,7 +9,7 @@ Declared rows, in any order and sign::
     y[a, s] + y[b, k] + ... <= 1                       states that may not meet, without a variable
     y[b, k] + ... <= y[a, s] + ...                     states that only those of one other group may meet
 
-A pair variable that is missing beside marginal rows, or fixed to 0, forbids its pair. The first kind of row may be left
+A pair variable that is missing from marginal rows, or fixed to 0, forbids its pair. The first kind of row may be left
 out for a group whose neighbour has it, or if the pair variables add up: both sums equal theirs. Products are implied by
 marginal rows; alone, they say which pairs have a variable, and every other pair may meet without one.
 
@@ -38,7 +38,7 @@ _MOST_PAIRS = 2_000_000
 
 #: A form read as groups on a forest: the group of every column (-1 for pair variables), the number of groups, of every
 #: pair that may meet across an edge its two states and its pair variable (-1 if it has none), and whether rows other
-#: than marginals were used, so that the rows do not describe the hull. What belongs to other blocks is meaningless.
+#: than marginals were used, so that the rows do not describe the hull. Entries of other blocks have no meaning.
 _Reading = tuple[IntArray, int, IntArray, IntArray, IntArray, bool]
 
 
@@ -318,7 +318,7 @@ def _groups_of_neighbours(
 def _complete_edges(
     form: NormalForm, passed: BoolArray, total: BoolArray, edge_of: IntArray, n_edges: int
 ) -> BoolArray:
-    """Edges of which some row `total` has every pair variable once; a row with other columns fails."""
+    """Edges whose pair variables are all once in some row `total`; a row with other columns fails."""
     complete = np.zeros(n_edges, dtype=bool)
     entries = total[form.row]
     row, edge = form.row[entries], edge_of[form.column[entries]]
@@ -481,7 +481,7 @@ def _with_rules(
     with_pairs = np.unique(group[first] * n_groups + group[second])
     wanted = np.concatenate([group[u] * n_groups + group[v], group[p_first] * n_groups + group[p_second]])
     edges = np.setdiff1d(wanted, with_pairs)
-    # A product beside marginal rows would be a second variable of its pair.
+    # A product in addition to marginal rows would be a second variable of its pair.
     passed[form.column_block[p_column[np.isin(group[p_first] * n_groups + group[p_second], with_pairs)]]] = False
     size = np.bincount(group[group >= 0], minlength=n_groups)
     if int((size[edges // n_groups] * size[edges % n_groups]).sum()) > _MOST_PAIRS:
@@ -503,12 +503,12 @@ def _with_rules(
     pairs = np.concatenate([pairs, new_pairs])
     forbidden_codes = np.unique(u * n + v)
     allowed = ~np.isin(first * n + second, forbidden_codes)
-    # Two groups of which no states may meet leave no label: a solver will name the rows.
+    # Two groups whose states may not meet leave no label: a solver will name the rows.
     edge = group[first] * n_groups + group[second]
     empty = np.setdiff1d(edge, edge[allowed])
     without = np.isin(group, np.concatenate([empty // n_groups, empty % n_groups])) & (group >= 0)
     passed[form.column_block[without]] = False
-    # A forbidden product is 0 by its rows, whatever its coefficient: it has no place among the pairs that may meet.
+    # A forbidden product is 0 by its rows for any coefficient: it has no place among the pairs that may meet.
     return first[allowed], second[allowed], pairs[allowed]
 
 

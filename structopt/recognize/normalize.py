@@ -97,7 +97,7 @@ class NormalForm:
         return sp.csr_array((self.value, (self.row, self.column)), shape=(self.n_rows, self.n_columns))
 
     def passing(self, rows: BoolArray, columns: BoolArray) -> BoolArray:
-        """Blocks of which every row and every column has its mark."""
+        """Blocks whose rows and columns all have their mark."""
         failures = np.bincount(self.row_block[~rows], minlength=self.n_blocks)
         failures += np.bincount(self.column_block[~columns], minlength=self.n_blocks)
         return np.asarray(failures == 0)
@@ -153,7 +153,7 @@ class Dependent(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Normalized:
-    """What `normalize` returns."""
+    """The result of `normalize`."""
 
     form: NormalForm | None  # one block; None if the space was found empty
     fixed_columns: IntArray  # columns that can take one value only and that no row of `form` mentions

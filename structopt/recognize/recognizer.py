@@ -109,7 +109,7 @@ def _recognized(space: CompiledSpace, found: Normalized, form: NormalForm) -> St
 
 
 def recognize_paths(space: CompiledSpace) -> Structure | None:
-    """The structure of paths, also of a space that `recognize` gives another kind; None where it has none.
+    """The structure of paths, even if `recognize` gives the space another kind; None if it is not one of paths.
 
     Walks between cells that have at most one way between them are groups in a chain, and paths as well.
     """
@@ -212,7 +212,7 @@ def _structure(
 
 
 def _why(name: str, record: Record, form: NormalForm) -> str:
-    """What was found and why the oracle is exact."""
+    """The structure that was found and why its oracle is exact."""
     n, m = form.n_columns, form.n_rows
     if isinstance(record, Closure):
         shape = "a DAG or digraph" if patterns.forest_order(record.child, record.parent, n) is None else "a forest"

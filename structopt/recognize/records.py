@@ -48,7 +48,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
-    """Index arrays of one kind of label space: what its algorithm needs to know.
+    """Index arrays of one kind of label space, which its algorithm reads.
 
     Columns are numbered as the variables of the space, or as `Structure.columns` in a recognised space.
     """
@@ -287,7 +287,7 @@ class Tree(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Leaves(Record):
-    """One leaf of a hierarchy with all its ancestors, of which a node may have several.
+    """One leaf of a hierarchy with all its ancestors; a node may have several parents.
 
     Attributes
     ----------

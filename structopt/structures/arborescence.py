@@ -31,7 +31,7 @@ from structopt.space.lazy import concurrent
 
 __all__ = ["Arborescence", "WrongHeads", "directed_cuts"]
 
-#: Below 1 by so much the arcs into a set of tokens are too light.
+#: Below 1 by this much the arcs into a set of tokens are too light.
 _TOLERANCE = 1e-5
 
 

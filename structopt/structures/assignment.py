@@ -101,7 +101,7 @@ class Assignment(SlotModel):
     """Matchings of the n rows of an input with its m columns: alignments, permutations, graph matching.
 
     An input is an array ``(n, m, d)`` of pair features, or a CSR matrix of the ``n m`` rows in that order (then n = m
-    unless `n` is given). A label is an array of the column of each row, -1 where it has none. All pairs share one
+    unless `n` is given). A label is an array of the column of each row, -1 for a row without one. All pairs share one
     weight vector. The constraint matrix is that of a bipartite graph: its LP relaxation is integral.
 
     Parameters

@@ -47,10 +47,10 @@ class Chain(SequenceModel):
     states : int or sequence
         Number of states (named 0, 1, ...) or their names.
     transitions : array_like of bool, shape (S, S), or Rules or "bio", optional
-        What may follow what, ``[from, to]``; everything by default. `bio_rules` gives the rules of BIO tags, and
+        Which state may follow which, ``[from, to]``; all by default. `bio_rules` gives the rules of BIO tags, and
         ``"bio"`` those of the states' names.
     initial : array_like of bool, shape (S,), optional
-        What may come first.
+        Which state may come first.
     loss : TaskLoss or {"hamming", "normalized"} or array_like, optional
         The number of wrong positions by default; ``"normalized"`` divides it by the length; an array is the weight of a
         mistake by true state, or the cost of every confusion ``[truth, predicted]``.

@@ -27,13 +27,13 @@ class ExclusiveLabels(HierarchicalLabels):
     ----------
     hierarchy : Hierarchy
     exclusive : iterable of collections of nodes
-        Groups of which at most one node may be on.
+        Groups of nodes; at most one of each may be on.
     tighten : bool
         Declare ``sum of the group <= y_a`` for a lowest node a above all of the group, and not ``<= 1``. The labels
         are the same, the relaxation is smaller: with "1" it has the vertex (1/2, 1/2, 1/2) already for one parent of
         two children that exclude each other, with the parent it has not.
     complete, intercept, loss, solver, integral, options
-        As for `HierarchicalLabels`.
+        See `HierarchicalLabels`.
 
     Notes
     -----

@@ -87,8 +87,8 @@ class Flow(Model):
     arcs : sequence of (tail, head)
         Nodes may have any hashable names; parallel arcs are different arcs.
     supply : mapping of node to float
-        What enters the network at a node (leaves it, if negative): ``out - in = supply`` (ECRM (14)); 0 for the nodes
-        left out.
+        The flow that enters the network at a node (leaves it, if negative): ``out - in = supply`` (ECRM (14)); 0 for
+        the nodes left out.
     capacity : float or array_like, optional
         Largest flow on each arc; none by default. A network with cycles needs one, or scores may be unbounded.
     loss : {"absolute", "squared"} or TaskLoss
@@ -195,7 +195,7 @@ class Flow(Model):
         """The flow with the least ``sum_i weights_i |f - truths_i|_1``, and that risk (ECRM (5) for flows).
 
         On each arc the risk is piecewise linear with a bend at every ground truth. Its pieces are auxiliary variables
-        that add up to the flow. Where the risk is convex (weights that are not negative) that is a linear program;
+        that add up to the flow. If the risk is convex (weights that are not negative), that is a linear program;
         weights may be negative, and then 0/1 variables make the pieces fill in order: a mixed-integer program, exact as
         well.
 
@@ -282,7 +282,7 @@ def _check_components(nodes: tuple[Any, ...], tail: Any, head: Any, inflow: Floa
     if wrong.size:
         member = nodes[int(np.argmax(component == wrong[0]))]
         where = "" if count == 1 else f" in the part of the network that holds {member!r}"
-        raise DeclarationError(f"Supplies add up to {totals[wrong[0]]:g}{where}; what enters must leave: 0.")
+        raise DeclarationError(f"Supplies add up to {totals[wrong[0]]:g}{where}; the flow that enters must leave: 0.")
 
 
 def _has_cycle(n_nodes: int, tail: Any, head: Any) -> bool:

@@ -46,7 +46,7 @@ _DENSE_NODES, _DENSE_ENTRIES = 64, 1 << 20
 
 
 class HierarchicalLabels(Model):
-    """Labels that are nodes of a hierarchy, one weight vector a node.
+    """Labels that are nodes of a hierarchy, one weight vector for each node.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class HierarchicalLabels(Model):
         - ``"leaf"``: one leaf with all its ancestors. A label is a leaf's name.
         - ``"leaves"``: one or more leaves with all their ancestors, thesis (6.22) as corrected. A label
           is a collection of names of leaves.
-        - ``"closure"``: any set that holds the parents of its nodes, also the empty one (ECRM 3.0.1). A label is a 0/1
-          row over the nodes.
+        - ``"closure"``: any set that holds the parents of its nodes, including the empty one (ECRM 3.0.1). A label is
+          a 0/1 row over the nodes.
 
         Every kind also takes the labels of the others as long as they are in its space: names of nodes, or a 0/1 row. A
         list of only zeros and ones, one a node, is a row; a set is never one.

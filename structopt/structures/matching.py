@@ -120,7 +120,7 @@ class Matching(Model):
 
     Notes
     -----
-    Of the declared program only the degrees are listed. The odd-set inequalities, one for every odd set of nodes, are
+    Only the degrees of the declared program are listed. The odd-set inequalities, one for every odd set of nodes, are
     lazy rows (`LabelSpace.lazy`), found by smallest odd cuts where a point violates them.
 
     Examples

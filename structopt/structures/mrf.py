@@ -30,7 +30,7 @@ from structopt.structures.multilabel import binary_rows
 
 __all__ = ["Cycles", "PairwiseMRF"]
 
-# From so many labels and pairs on a label is kept without its pairs.
+# From this number of labels and pairs on a label is kept without its pairs.
 _MANY_VARIABLES = 1000
 # A cycle inequality that is violated by less is not returned.
 _TOLERANCE = 1e-5
@@ -169,7 +169,7 @@ class PairwiseMRF(Model):
 
     @property
     def tightened(self) -> bool:
-        """Whether the space has cycle inequalities; that of a forest has none."""
+        """Whether the space has cycle inequalities; that of a forest does not have any."""
         return self.tighten is not None and not self.graph.is_forest
 
     def algorithm(self, x: Any) -> Algorithm | None:
@@ -196,7 +196,7 @@ class PairwiseMRF(Model):
         return halves and self.n + self.graph.n_edges >= _MANY_VARIABLES
 
     def _encode_batch(self, labels: Any) -> FloatArray:
-        """The labels and their products, one row an example."""
+        """The labels and their products, one row for each example."""
         rows = binary_rows(labels, n_examples(labels), self.n)
         return self.graph.with_products(rows)
 

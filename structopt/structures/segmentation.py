@@ -52,7 +52,7 @@ class Segmentation(SequenceModel):
     transitions : array_like of bool, shape (S, S), or Rules, optional
         Which state may follow which, ``[from, to]``, from segment to segment.
     initial : array_like of bool, shape (S,), optional
-        What the first segment may be.
+        Which state the first segment may have.
     pooling : {"sum", "mean"}
         How the feature rows of its positions make the features of a segment.
     loss : {"hamming", "normalized", "entities"} or array_like or PositionLoss, optional
@@ -214,7 +214,7 @@ class Segmentation(SequenceModel):
         return self._variables_of(T).point(self._pairs_of(label, T))
 
     def counted(self, x: Any = None) -> Any:
-        """What micro-F1 counts: the segments that are entities, or the states of positions.
+        """The counts of micro-F1: the segments that are entities, or the states of positions.
 
         The state of a position is the sum of the segments that cover it, so that these counts are a matrix: a row for
         each position and state.

@@ -27,7 +27,7 @@ class Subset(Model):
     Parameters
     ----------
     item_weights : array_like, shape (n_budgets, n_items) or (n_items,)
-        What each item takes of each budget. Negative entries give something back.
+        The amount that each item takes of each budget. Negative entries give something back.
     budgets : float or array_like, shape (n_budgets,)
         Upper limits: ``item_weights @ y <= budgets``.
     at_least, at_most : int, optional

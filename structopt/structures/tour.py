@@ -85,7 +85,7 @@ class Tour(Model):
 
     Notes
     -----
-    Of the declared program only the degrees are listed. The subtour inequalities, more than ``2^(n - 1)``, are lazy
+    Only the degrees of the declared program are listed. The subtour inequalities, more than ``2^(n - 1)``, are lazy
     rows (`LabelSpace.lazy`): they are found by connected components and minimum cuts where a point violates them.
 
     Examples

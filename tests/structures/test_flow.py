@@ -113,7 +113,7 @@ def test_wrong_flows_are_named(flow, told):
         (([("s", "t"), "abc"], UNIT), "Arc 1 is 'abc'"),
         (([("s", "t"), ("t", "t")], UNIT), "Arc 1 leads from 't' to itself"),
         (([("s", "t")], {"s": 1, "x": -1}), "names the node 'x', which has no arc"),
-        (([("s", "t")], {"s": 1}), "add up to 1; what enters must leave"),
+        (([("s", "t")], {"s": 1}), "add up to 1; the flow that enters must leave"),
         (([("s", "t"), ("a", "b")], {"s": 1, "b": -1}), "add up to 1 in the part of the network that holds 's'"),
         (([("s", "t")], {"s": np.nan}), "supply of 's' is not finite"),
         (([("s", "t")], [1, -1]), "must be a mapping"),

@@ -33,7 +33,7 @@ class LossUnits(NamedTuple):
 
 
 def loss_units(coef: FloatArray, ptr: IntArray) -> LossUnits | None:
-    """Losses of stacked chains in whole units, or None where they do not count in any.
+    """Losses of stacked chains in whole units, or None if they do not count in any.
 
     Every position has exactly one state, so that a position's smallest loss is a constant.
     """
@@ -77,7 +77,7 @@ def _count_units(
     rows: IntArray,
     levels: IntArray,
 ) -> bool:
-    """Fill in losses in units of ``smallest / parts``; False where one is no whole number of them."""
+    """Fill in losses in units of ``smallest / parts``; False if one is not a whole number of them."""
     for i in range(levels.size):
         levels[i] = 1
         for r in range(ptr[i], ptr[i + 1]):

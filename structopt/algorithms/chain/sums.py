@@ -1,6 +1,6 @@
 """Compiled sum-product kernels of chains: forward-backward, with scaled numbers or in the log domain.
 
-Where all steps have the same scores, a batch works with exponentials that are scaled to a sum of 1 at every position:
+If all steps have the same scores, a batch works with exponentials that are scaled to a sum of 1 at every position:
 five times as fast as logarithms. It notices where they would underflow (see `_scaled_sums`), and those chains are
 summed in the log domain: the maximum is shifted out of every sum; a row of ``-inf`` gives ``-inf``, not NaN. Step t of
 a chain whose first step is `t0` is ``T[stride * (t0 + t)]``, as in `_chain`.
@@ -130,7 +130,7 @@ def _scaled_sums(
     pairs: FloatArray,
     scratch: FloatArray,
 ) -> float:
-    """``log Z`` less the shift of the start, marginals and summed pairs of one chain; NaN where numbers may underflow.
+    """``log Z`` less the shift of the start, marginals and summed pairs of one chain; NaN if numbers may underflow.
 
     `E` holds the exponentials of the steps less their largest score `shift`, `ET` its transpose. An entry that is not 0
     by the rules never becomes 0 unnoticed: it would have been below `_SMALL` first.

@@ -47,9 +47,9 @@ def greedy_label(h: Hierarchy, gain: FloatArray) -> FloatArray:
 
 
 def candidates(h: Hierarchy, gain: FloatArray, value: float, slack: float) -> tuple[IntArray, float]:
-    """Leaves, numbered among the leaves, of which a label may exceed a value; the bound of labels with no such leaf.
+    """Leaves, by number, that a label above a value may have; the bound of labels with no such leaf.
 
-    A leaf whose bound is above the value by no more than `slack` is none.
+    A leaf whose bound exceeds the value by at most `slack` is left out.
     """
     own = np.empty(len(h))
     elsewhere = extras(gain, h.parent_ptr, h.parent, own)

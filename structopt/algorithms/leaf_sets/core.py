@@ -3,7 +3,7 @@
 Subtrees under a single parent are eliminated (docs/mathematics/hierarchies#sets-of-leaves). Nodes are numbered parents
 first; node 0 is above all roots. Below a node v whose descendants have one parent each, all rows are homogeneous in
 ``z_v``, so that the best there is a number times ``z_v``: the value of the tree's dynamic program, for labels and for
-the linear program alike. What is left, the nodes with several parents and all above them, is called the core.
+the linear program alike. The nodes with several parents and all above them are left; they are called the core.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from structopt._jit import assign, kernel
 
 __all__ = ["IN", "OUT", "ease_of", "label_and_proof", "sweep", "value_of"]
 
-#: What a label says of a node.
+#: States of a node in a label.
 OUT, IN = 0, 1
 
 
@@ -148,7 +148,7 @@ def _take_if_worthy(v: int, up_ptr: Any, up: Any, value: Any, state: Any) -> Non
 
 @kernel
 def ease_of(up_ptr: Any, up: Any, state: Any, room: Any, ease: Any) -> None:
-    """What each node can bear: itself, and through the best of its parents in the same state."""
+    """The amount that each node can bear: itself, and through the best of its parents in the same state."""
     for v in range(room.size):
         most = 0.0
         for e in range(up_ptr[v], up_ptr[v + 1]):
@@ -294,7 +294,7 @@ def _least_room(
 def _due(
     n: int, up_ptr: Any, up: Any, down_ptr: Any, kid: Any, limit: float, state: Any, g: Any, room: Any, ease: Any
 ) -> float:
-    """What a node inside pays for the only child that it has, or for the one outside the core."""
+    """The amount that a node inside pays for the only child that it has, or for the one outside the core."""
     chosen, lacks, least = 0, 0.0, limit
     for k in range(down_ptr[n], down_ptr[n + 1]):
         c = kid[k]

@@ -147,7 +147,7 @@ def metric_polytope(cost: FloatArray, x: FloatArray) -> float:
             x[a, b] = x[b, a] = min(1.0, max(0.0, point[a, b]))
     if not finished:
         return np.inf
-    # The weights are a proof: what they leave of the coefficients counts in full, since x <= 1.
+    # The weights are a proof: the rest of the coefficients counts in full, since x <= 1.
     bound = 0.0
     for k in range(m):
         bound += limit[k] * weight[k] if weight[k] > 0 else -3.0 * weight[k]

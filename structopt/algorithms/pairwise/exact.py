@@ -1,7 +1,7 @@
 """The best integral label of a pairwise model: persistency, then branch and enumerate (docs/mathematics/oracles).
 
-Roof duality bounds a node of the search and fixes every label that it decides; what stays undecided is enumerated if
-it is small and branched on otherwise. All in integers, so that bounds prune exactly, without a tolerance.
+Roof duality bounds a node of the search and fixes every label that it decides; the undecided labels are enumerated if
+they are few and branched on otherwise. All in integers, so that bounds prune exactly, without a tolerance.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def relax_rows(
     """Relax the rows ``first .. last-1``; row k owns row ``owner[k]`` of the warm state.
 
     The labels go to `twice`, as ``2 y``, and the points ``(y, p)`` to Z if that has columns. P may have one row for
-    all. Values are NaN where a coefficient is not finite.
+    all. Values are NaN if a coefficient is not finite.
     """
     n, m = U.shape[1], P.shape[1]
     unary, pair, free = np.empty(n, np.int64), np.empty(m, np.int64), np.empty(n, np.int32)
@@ -175,7 +175,7 @@ def relax_rows(
 def exact_rows(
     i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any, values: Any, proved: Any
 ) -> None:  # fmt: skip
-    """The best 0/1 labels of the rows ``first .. last-1``; the value is NaN where a coefficient is not finite.
+    """The best 0/1 labels of the rows ``first .. last-1``; the value is NaN if a coefficient is not finite.
 
     If `proved` is None, the few labels are enumerated. That is compiled without the search, which takes many seconds.
     """

@@ -4,7 +4,7 @@ A label of n positions is a sequence of segments (start, length, state) that cov
 
     init[s_1] + sum over segments of seg[start, length - 1, state] + sum over neighbours of T[s, s']
 
-``-inf`` forbids; what lies beyond the end (``start + length > n``) is not read. Two neighbours may have the same state.
+``-inf`` forbids; entries beyond the end (``start + length > n``) are not read. Two neighbours may have the same state.
 Ties: the shortest segment first, then the smallest state, from left to right.
 """
 
