@@ -111,8 +111,8 @@ class SumsOverLabels(ABC):
     def covariance_products(self, C: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
         """The covariance of the labels under ``p(z) ~ exp(c . z)`` times a vector, row by row.
 
-        The derivative of `marginals` along that vector: exact for chains and where labels are listed; for decision
-        diagrams a difference quotient of fourth order, right to about ten digits.
+        The derivative of `marginals` along that vector. It is exact up to rounding, except for an algorithm of your own
+        without a formula: then it is a difference quotient of fourth order, right to about ten digits.
 
         Parameters
         ----------
