@@ -79,7 +79,3 @@ def test_an_uncertified_answer_is_an_error():
     with pytest.raises(SolverFailed, match="gap") as error:
         _interior.certified(found, "something")
     assert error.value.partial is found.x
-
-
-def test_maxmin_example():
-    np.testing.assert_allclose(norms.maxmin(TREE), [0, 0.5, 1, 0.5, 0.5])

@@ -16,14 +16,6 @@ TREE = Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)])
 DIAMOND = Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3), (1, 4), (2, 5)])
 
 
-def test_example_of_the_specification():
-    alpha = norms.shared_alpha([1, 4, 9, 1, 4], TREE)
-    np.testing.assert_allclose(alpha, [0.16153, 0.39587, 0.83847, 0.44260, 0.44260], atol=5e-6)
-    assert (np.array([1, 4, 9, 1, 4]) / alpha).sum() == pytest.approx(38.32585, abs=5e-6)
-    by_name = norms.shared_alpha({0: 1, 1: 4, 2: 9, 3: 1, 4: 4}, TREE)
-    np.testing.assert_array_equal(alpha, by_name)
-
-
 def test_norms_of_any_magnitude_on_dags(kit):
     for seed in range(12):
         rng = np.random.default_rng(seed)

@@ -10,7 +10,6 @@ import pytest
 import structopt as so
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
 from structopt.structures.chain import Chain, bio_rules
-from structopt.structures.sequences import PositionLoss
 
 TAGS = ["O", "B-PER", "I-PER"]
 COSTS = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]])
@@ -23,19 +22,6 @@ def rng():
 
 def test_the_recogniser_proves_the_declared_lp_integral():
     assert Chain(3).space(np.zeros((4, 1))).structure.totally_unimodular
-
-
-def test_position_losses_by_definition():
-    y, truth = [0, 1, 1, 2], [0, 2, 1, 0]
-    for loss, wanted in [
-        (None, 2), ("normalized", 0.5), ([1, 1, 5], 1 + 5), (COSTS, COSTS[2, 1] + COSTS[0, 2]),
-        (so.losses.Hamming(), 2), (so.losses.Hamming(normalize=True), 0.5),
-        (PositionLoss(3, [1, 1, 5], normalize=True), 6 / (1 + 5 + 1 + 1)),
-    ]:  # fmt: skip
-        model = Chain(3, loss=loss)
-        coef, const = model.loss(truth)
-        assert coef @ model.encode(y) + const == pytest.approx(wanted)
-        assert coef @ model.encode(truth) + const == 0
 
 
 def test_a_forbidden_point_that_is_not_a_label_excludes_nothing(rng):

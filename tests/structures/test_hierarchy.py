@@ -58,27 +58,6 @@ instances = st.tuples(
 )
 
 
-@settings(max_examples=20, deadline=None)
-@given(instances)
-def test_labels_by_definition_and_the_best_of_them(instance):
-    h, kind, seed = instance
-    rng = np.random.default_rng(seed)
-    model = HierarchicalLabels(h, kind)
-    labels = labels_by_definition(h, kind)
-    assert as_set(model.space().enumerate()) == as_set(labels)
-    oracle = model.oracle()
-    C = np.vstack([rng.normal(size=(2, len(h))), rng.integers(-2, 3, (1, len(h)))])
-    for c, batched in zip(C, oracle.maximize_batch(C), strict=True):
-        best = (labels @ c).max()
-        for label in (oracle.maximize(c), oracle.maximize(c, key="again"), batched):
-            assert model.space().contains(label.z)
-            assert label.value == pytest.approx(best, abs=1e-9) == c @ label.z
-        if model.algorithm() is not None:
-            # The relaxation has no better point: its vertices are the labels.
-            relaxed = so.Oracle(model.space().relaxed(), "highs").maximize(c)
-            assert relaxed.value == pytest.approx(best, abs=1e-7)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_trees_have_fronts_for_every_loss(kind):
     model = HierarchicalLabels(THING, kind)
@@ -189,18 +168,6 @@ def test_the_mip_is_called_where_the_relaxation_is_fractional():
     assert exact.oracle().maximize(c).value == pytest.approx(1.2)
     assert exact.oracle().statistics.mip == 1
     assert len(exact.decode(exact.oracle().maximize(c).z)) == 2
-
-
-def test_examples_of_the_specification():
-    h = Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)])
-    model = HierarchicalLabels(h, "leaves")
-    assert model.predict([-1, 0.5, -2, -0.3, -0.4], [1.0]) == {3}  # docs/mathematics/oracles#needed-child-trees
-    assert model.oracle().maximize([-1, 0.5, -2, -0.3, -0.4]).value == pytest.approx(-0.8)
-    assert model.predict([0.2, -3, 1, 1, 2], [1.0]) == {2}
-    diamond = HierarchicalLabels(Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3)]), "closure")
-    assert diamond.predict([-1, 2, -3, 1.5], [1.0]).tolist() == [1, 1, 0, 0]  # docs/mathematics/oracles#closures
-    assert diamond.predict([-1, 2, -1, 1.5], [1.0]).tolist() == [1, 1, 1, 1]
-    assert model.space().structure.kind == "tree" or model.space().structure.totally_unimodular is not None
 
 
 def test_declarations_are_checked():

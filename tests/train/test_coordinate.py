@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from structopt.errors import DeclarationError
-from structopt.risks import Absolute, Hinge, SquaredHinge
+from structopt.risks import Absolute, Hinge
 from structopt.train import bmrm
 from structopt.train.coordinate import coordinate_descent
 
@@ -19,19 +16,6 @@ def data(seed: int, m: int = 60, d: int = 8, density: float = 0.6) -> tuple[np.n
     X = rng.normal(size=(m, d)) * (rng.random((m, d)) < density)
     y = np.where(X @ rng.normal(size=d) + 0.5 * rng.normal(size=m) > 0, 1, -1)
     return X, y
-
-
-@pytest.mark.parametrize("Risk", [Hinge, SquaredHinge])
-@pytest.mark.parametrize("storage", [sp.csr_array, lambda X: X.astype(np.float32), np.asfortranarray])
-def test_agrees_with_the_bundle_method(Risk: Any, storage: Any) -> None:
-    (X, y), lam = data(0), 1e-3
-    risk = Risk(storage(X), y)
-    result = coordinate_descent(risk, lam=lam, tol=1e-6)
-    reference = bmrm(risk, lam=lam, tol=1e-7)
-    assert result.converged and reference.converged
-    assert result.lower_bound <= reference.objective + 1e-9
-    assert reference.lower_bound <= result.objective + 1e-9
-    assert result.objective == pytest.approx(lam / 2 * result.w @ result.w + risk(result.w)[0], rel=1e-12)
 
 
 def test_the_bound_is_that_of_the_dual_point() -> None:
