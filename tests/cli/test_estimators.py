@@ -13,7 +13,6 @@ import pytest
 
 import structopt as so
 from structopt import estimators
-from structopt.cli import main
 from structopt.cli._config import read_config
 from structopt.cli._estimators import ESTIMATORS, NOT_KEYS, keys_of
 
@@ -54,21 +53,24 @@ def folder(tmp_path: Path) -> Path:
 
 
 TREE = 'hierarchy = [["thing", "animal"], ["thing", "oak"], ["animal", "cat"], ["animal", "dog"]]'
-#: Estimator, [data], further keys of [train], and the least score of the training data.
+BIO = 'structure = "Chain"\ntransitions = "bio"'
+#: Estimator, [data], further keys of [train], the least score of the training data, and [model].
 RUNS = [
-    ("LinearSVM", 'train = "classes.csv"', 'loss = "squared_hinge"\nintercept = true', 0.9),
-    ("LinearSVM", 'train = "leaves.csv"\ntest = 0.25', 'multi_class = "crammer_singer"', 0.7),
-    ("AUCMaximizer", 'train = "classes.csv"', "", 0.95),
-    ("FBetaSVM", 'train = "classes.csv"', "beta = 2", 0.9),
-    ("QuantileRegressor", 'train = "numbers.csv"', "tau = 0.5", 0.9),
-    ("OrdinalRegressor", 'train = "levels.csv"', 'cost = "linear"', 0.8),
-    ("RankSVM", 'train = "levels.csv"', "", 0.9),
-    ("RankSVM", 'train = "queries.csv"\nquery = "user"\ntest = 0.25', "", 0.9),
-    ("RankSVM", 'train = "queries.svm"', 'measure = "ndcg"', 0.8),
-    ("CRF", 'train = "tags.conll"\nn_features = 64', 'transitions = "bio"', 1.0),
-    ("HierarchicalSVM", 'train = "tree.arff"', "lam = 0.001", 1.0),
-    ("HierarchicalSVM", 'train = "leaves.csv"', f'normalization = "maxmin"\n{TREE}', 0.7),
-    ("SharedSVM", 'train = "leaves.csv"', f"max_rounds = 2\n{TREE}", 0.7),
+    ("LinearSVM", 'train = "classes.csv"', 'loss = "squared_hinge"\nintercept = true', 0.9, ""),
+    ("LinearSVM", 'train = "leaves.csv"\ntest = 0.25', 'multi_class = "crammer_singer"', 0.7, ""),
+    ("AUCMaximizer", 'train = "classes.csv"', "", 0.95, ""),
+    ("FBetaSVM", 'train = "classes.csv"', "beta = 2", 0.9, ""),
+    ("QuantileRegressor", 'train = "numbers.csv"', "tau = 0.5", 0.9, ""),
+    ("OrdinalRegressor", 'train = "levels.csv"', 'cost = "linear"', 0.8, ""),
+    ("RankSVM", 'train = "levels.csv"', "", 0.9, ""),
+    ("RankSVM", 'train = "queries.csv"\nquery = "user"\ntest = 0.25', "", 0.9, ""),
+    ("RankSVM", 'train = "queries.svm"', 'measure = "ndcg"', 0.8, ""),
+    ("CRF", 'train = "tags.conll"\nn_features = 64', 'transitions = "bio"', 1.0, ""),
+    ("HierarchicalSVM", 'train = "tree.arff"', "lam = 0.001", 1.0, ""),
+    ("HierarchicalSVM", 'train = "leaves.csv"', f'normalization = "maxmin"\n{TREE}', 0.7, ""),
+    ("SharedSVM", 'train = "leaves.csv"', f"max_rounds = 2\n{TREE}", 0.7, ""),
+    ("StructuredSVM", 'train = "tree.arff"', "lam = 0.001", 1.0, 'structure = "HierarchicalLabels"'),
+    ("StructuredSVM", 'train = "tags.conll"\nn_features = 64', "lam = 0.001", 1.0, BIO),
 ]
 
 
@@ -82,52 +84,46 @@ def _write(folder: Path, estimator: str, data: str, train: str, model: str = "")
     return path
 
 
-def _ask(capsys: Any, *words: object) -> dict[str, Any]:
-    code = main([*map(str, words), "--json"])
-    out, err = capsys.readouterr()
-    assert code == 0, err
-    return dict(json.loads(out))
-
-
-@pytest.mark.parametrize(("estimator", "data", "train", "least"), RUNS)
-def test_train_and_predict(capsys, folder, estimator, data, train, least):
-    report = _ask(capsys, "train", _write(folder, estimator, data, train))
+@pytest.mark.parametrize(("estimator", "data", "train", "least", "model"), RUNS)
+def test_train_and_predict(ask, folder, estimator, data, train, least, model):
+    report = ask("train", _write(folder, estimator, data, train, model))
     assert report["estimator"] == estimator and report["converged"] and report["gap"] <= 0.01
     assert report["score_is"] == ESTIMATORS[estimator].score
+    assert "HierarchicalLabels" not in model or "closure" in report["model"]
     assert report["train"]["score"] >= least and (report["test"] is None) == ("test" not in data)
     loaded = so.load(folder / "m.npz")
     assert type(loaded).__name__ == estimator
     file = folder / data.split('"')[1]
-    found = _ask(capsys, "predict", folder / "m.npz", file)
+    found = ask("predict", folder / "m.npz", file)
     assert found["measures"]["score"] >= min(least, report["train"]["score"]) - 0.15
     if "test" not in data:
         assert found["measures"]["score"] == pytest.approx(report["train"]["score"])
     assert len(found["predictions"]) == found["examples"]
-    about = _ask(capsys, "inspect", folder / "m.npz")
+    about = ask("inspect", folder / "m.npz")
     assert about["estimator"] == estimator and about["gap"] == report["gap"]
 
 
-def test_predictions_are_the_estimators(capsys, folder):
-    _ask(capsys, "train", _write(folder, "LinearSVM", 'train = "leaves.csv"', "lam = 0.01\nrandom_state = 1"))
+def test_predictions_are_the_estimators(ask, folder):
+    ask("train", _write(folder, "LinearSVM", 'train = "leaves.csv"', "lam = 0.01\nrandom_state = 1"))
     leaves = np.array(["cat", "dog", "oak"])[np.digitize(SCORE, [-0.7, 0.7])]
     svm = so.LinearSVM(lam=0.01, tol=0.01, random_state=1).fit(X, leaves)
-    assert _ask(capsys, "predict", folder / "m.npz", folder / "leaves.csv")["predictions"] == svm.predict(X).tolist()
+    assert ask("predict", folder / "m.npz", folder / "leaves.csv")["predictions"] == svm.predict(X).tolist()
 
 
-def test_queries_are_kept_apart(capsys, folder):
+def test_queries_are_kept_apart(ask, folder):
     """The documents of a query, scattered over the file, are compared with each other and printed on one line."""
     config = _write(folder, "RankSVM", 'train = "queries.csv"\nquery = "user"', "lam = 0.01")
-    report = _ask(capsys, "train", config)
+    report = ask("train", config)
     svm = so.RankSVM(lam=0.01, tol=0.01).fit(X, np.digitize(SCORE, [0.0]), query=QUERY)
     assert report["objective"] == pytest.approx(svm.result_.objective, rel=0.02)
     assert report["train"] == {"examples": 12, "score": report["train"]["score"]}
-    found = _ask(capsys, "predict", folder / "m.npz", folder / "queries.csv")["predictions"]
+    found = ask("predict", folder / "m.npz", folder / "queries.csv")["predictions"]
     scores = so.load(folder / "m.npz").predict(X)
     first = QUERY[0]
     assert found[0] == pytest.approx(scores[first == QUERY].tolist()) and sorted(map(len, found)) == [5] * 12
 
 
-def test_conditional_risk(capsys, folder):
+def test_conditional_risk(run, ask, folder):
     config = _write(
         folder,
         "ConditionalRiskMinimizer",
@@ -135,37 +131,34 @@ def test_conditional_risk(capsys, folder):
         'kernel = "rbf"\nlam = [0.001, 0.1]',
         'structure = "MultiLabel"',
     )
-    report = _ask(capsys, "train", config)
+    report = ask("train", config)
     assert report["lam"] in (0.001, 0.1) and report["train"]["micro_f1"] > 0.9 and "gap" not in report
-    found = _ask(capsys, "predict", folder / "m.npz", folder / "rows.csv")
+    found = ask("predict", folder / "m.npz", folder / "rows.csv")
     assert np.mean(np.array(found["predictions"]) == (X > 0)) > 0.85
-    code = main(["predict", str(folder / "m.npz"), str(folder / "rows.csv"), "--names"])
-    out, err = capsys.readouterr()
+    code, out, err = run("predict", folder / "m.npz", folder / "rows.csv", "--names")
     assert code == 0 and set(json.loads(out.splitlines()[0])) <= {"first", "second", "third"} and "score" in err
 
 
-def test_conditional_risk_of_a_model_that_only_its_file_can_rebuild(capsys, folder):
+def test_conditional_risk_of_a_model_that_only_its_file_can_rebuild(run, ask, folder):
     """Said before the training, since the estimator could not be saved after it."""
     source = so.load_model("taxonomy_exclusions").path.read_text(encoding="utf-8")
     own = source.replace("loss=so.losses.Hamming())", "loss=so.losses.Hamming(), decode=np.rint)")
     (folder / "own.py").write_text(own, encoding="utf-8")
     config = _write(folder, "ConditionalRiskMinimizer", "generate = 20", "", 'path = "own.py"')
-    code = main(["train", str(config)])
-    _, err = capsys.readouterr()
+    code, _, err = run("train", config)
     assert code == 2 and "output of config.toml" in err and "decode is a function" in err
     assert not (folder / "m.npz").exists()
     declared = _write(folder, "ConditionalRiskMinimizer", "generate = 20", "", 'name = "taxonomy_exclusions"')
-    _ask(capsys, "train", declared)
+    ask("train", declared)
     assert so.load(folder / "m.npz").model.space().name == "topics"
 
 
-def test_for_people(capsys, folder):
-    code = main(["train", str(_write(folder, "AUCMaximizer", 'train = "classes.csv"', "max_passes = 2\ntol = 1e-9"))])
-    out, err = capsys.readouterr()
+def test_for_people(run, ask, folder):
+    code, out, err = run("train", _write(folder, "AUCMaximizer", 'train = "classes.csv"', "max_passes = 2\ntol = 1e-9"))
     assert code == 0 and "area under the ROC curve" in out and "train score" in out
     assert err.startswith("structopt: stopped before the gap reached tol") and err.count("\n") == 1
     config = _write(folder, "LinearSVM", 'train = "classes.csv"', "")
-    report = _ask(capsys, "train", config, "--set", "estimator=FBetaSVM", "--set", "intercept=false")
+    report = ask("train", config, "--set", "estimator=FBetaSVM", "--set", "intercept=false")
     assert report["estimator"] == "FBetaSVM" and so.load(folder / "m.npz").intercept is False
 
 
@@ -213,9 +206,8 @@ CLASSES = 'train = "classes.csv"'
         ("StructuredSVM", CLASSES, "", 'structure = "Multiclass"\nclasses = 3.5', "[model] of config.toml"),
     ],
 )
-def test_mistakes_name_their_key(capsys, folder, estimator, data, train, model, said):
-    code = main(["train", str(_write(folder, estimator, data, train, model))])
-    out, err = capsys.readouterr()
+def test_mistakes_name_their_key(run, folder, estimator, data, train, model, said):
+    code, out, err = run("train", _write(folder, estimator, data, train, model))
     assert code == 2 and not out and err.count("\n") == 1 and said in err, err
 
 
@@ -235,13 +227,12 @@ def test_every_kind_of_data_is_documented():
     assert not EXAMPLES or [name for name in ESTIMATORS if f'"{name}"' not in " ".join(EXAMPLES)] == []
 
 
-def test_labels_outside_their_space_are_one(capsys, folder):
-    code = main(["train", str(_write(folder, "HierarchicalSVM", CLASSES, TREE))])
-    assert code == 1 and "'ham' is not a node" in capsys.readouterr().err
+def test_labels_outside_their_space_are_one(run, folder):
+    code, _, err = run("train", _write(folder, "HierarchicalSVM", CLASSES, TREE))
+    assert code == 1 and "'ham' is not a node" in err
 
 
-def test_prediction_from_another_kind_of_file(capsys, folder):
-    _ask(capsys, "train", _write(folder, "LinearSVM", CLASSES, ""))
-    code = main(["predict", str(folder / "m.npz"), str(folder / "queries.csv")])
-    _, err = capsys.readouterr()
+def test_prediction_from_another_kind_of_file(run, ask, folder):
+    ask("train", _write(folder, "LinearSVM", CLASSES, ""))
+    code, _, err = run("predict", folder / "m.npz", folder / "queries.csv")
     assert code == 2 and "4 features" in err and err.count("\n") == 1

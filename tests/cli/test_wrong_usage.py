@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import structopt as so
-from structopt.cli import main
 
 TABLE = "a,b,y\n" + "".join(f"{k},{k % 3},{'ham' if k > 9 else 'spam'}\n" for k in range(20))
 LINEAR = '[train]\nestimator = "LinearSVM"\nmax_passes = 20\n'
@@ -30,15 +29,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    try:
-        code = main(list(words))
-    except SystemExit as stopped:
-        code = int(str(stopped.code))
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 def write(path: str, content: str | bytes) -> str:
     Path(path).write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
@@ -47,37 +37,22 @@ def write(path: str, content: str | bytes) -> str:
 @pytest.mark.parametrize(
     ("name", "content", "options", "said"),
     [
-        ("d.csv", b"", "", "d.csv is empty"),
         ("d.csv", "a,b,y\n", "", "nothing to learn from"),
         ("d.csv", bytes(range(256)), "", "d.csv, line 1: .* is the file binary"),
-        (
-            "d.csv",
-            "a,city,y\n1,Paris,0\n2,Rome,1\n",
-            "",
-            r"d.csv, line 2: 'Paris' in column 'city'.*ignore = \['city'\]",
-        ),
         ("d.csv", "a,b,y\n1,,0\n2,3,1\n", "", "example 0 has missing numbers; say with missing ="),
-        ("d.csv", "a,b,y\n1,2,\n2,3,1\n", "", "d.csv, line 2: the label 'y' is missing"),
-        ("d.csv", "a,b,y\n1,2\n", "", "d.csv, line 2: 2 cells for 3 columns"),
-        ("d.csv", "a,a,y\n1,2,0\n2,1,1\n", 'labels = ["a"]', "2 columns called 'a'; rename"),
         ("d.csv", TABLE, 'ignore = ["q"]', "no column 'q'"),
         ("d.csv", TABLE, "labels = 99", "99 of them cannot be labels"),
         ("d.csv", TABLE, 'scale = "big"', 'scale is true, false or "standard"'),
         ("d.csv", TABLE, "scale = 3", "scale must be true or false or a string"),
         ("d.csv", TABLE, "lables = -1", "did you mean 'labels'"),
-        ("d.csv.gz", "a,b\n", "", "not a gzip file"),
-        ("d.arff", "", "", "d.arff has no @data"),
-        ("d.arff", "@relation r\n@attribute t string\n@attribute y {0,1}\n@data\na,0\nb,1\n", "", r"ignore = \['t'\]"),
         ("d.arff", SEVERAL, "labels = -4", "has the value '2'.*labels = -14"),
-        ("d.svm", "1 1:2\n0 1000000000000:1\n", "", "d.svm, line 2: '1000000000000:1'"),
-        ("d.npz", b"PK", "", "d.npz.*not an npz"),
         ("d.conll", "Ada\nsleeps\n", "", "no labels; say with labels ="),
     ],
 )
-def test_data_that_cannot_be_read(capsys, here, name, content, options, said) -> None:
+def test_data_that_cannot_be_read(run, here, name, content, options, said) -> None:
     write(name, content)
     write("c.toml", f'[data]\ntrain = "{name}"\n{options}\n{LINEAR}')
-    code, out, err = told(capsys, "train", "c.toml")
+    code, out, err = run("train", "c.toml")
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert err == " ".join(err.split(" ")) and re.search(said, err), err
 
@@ -99,7 +74,7 @@ def test_data_that_cannot_be_read(capsys, here, name, content, options, said) ->
         (["solve", "folder.lp"], "is a folder"),
     ],
 )
-def test_files_and_places(capsys, here, words, said) -> None:
+def test_files_and_places(run, here, words, said) -> None:
     write("good.toml", f'[data]\ntrain = "ok.csv"\n{LINEAR}')
     write("utf16.toml", "[data]\n".encode("utf-16"))
     write("ok.lp", "min\n x\nst\n r: x >= 2\nend\n")
@@ -108,32 +83,30 @@ def test_files_and_places(capsys, here, words, said) -> None:
     write("deep.json", "[" * 100_000)
     write("empty.mps", "")
     Path("folder.lp").mkdir()
-    code, out, err = told(capsys, *words)
+    code, out, err = run(*words)
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert said in err
 
 
-def test_several_labels_that_are_not_declared(capsys, here) -> None:
+def test_several_labels_that_are_not_declared(run, here) -> None:
     """An ARFF file says nothing on its labels: the error says what to write."""
     write("d.arff", SEVERAL)
     write("c.toml", f'{MRF}[data]\ntrain = "d.arff"\n[train]\nmax_passes = 2\n')
-    code, _, err = told(capsys, "train", "c.toml")
+    code, _, err = run("train", "c.toml")
     assert code == 2 and "labels = -14" in err
     write("c.toml", f'{MRF}[data]\ntrain = "d.arff"\nlabels = -3\n[train]\nmax_passes = 2\n')
-    assert told(capsys, "train", "c.toml")[0] == 0
+    assert run("train", "c.toml")[0] == 0
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-def test_tables_of_every_system(capsys, here, encoding, ending) -> None:
+def test_tables_of_every_system(ask, here, encoding, ending) -> None:
     write("d.csv", TABLE.replace("ham", "jambon fumé").replace("\n", ending).encode(encoding))
     write("c.toml", f'[data]\ntrain = "d.csv"\n{LINEAR}')
-    code, out, err = told(capsys, "train", "c.toml", "--json")
-    assert code == 0, err
-    assert json.loads(out)["train"]["examples"] == 20
+    assert ask("train", "c.toml")["train"]["examples"] == 20
 
 
-def test_prices_are_scaled(capsys, here) -> None:
+def test_prices_are_scaled(run, ask, here) -> None:
     rng = np.random.default_rng(0)
     rooms, price = rng.integers(1, 6, 60), rng.normal(3e5, 5e4, 60)
     rows = [f"{p:.0f},{r},{int(p / 5e4 + r > 9)}" for p, r in zip(price, rooms, strict=True)]
@@ -141,25 +114,24 @@ def test_prices_are_scaled(capsys, here) -> None:
     words = '[data]\ntrain = "houses.csv"\n{}\n[train]\nestimator = "LinearSVM"\nlam = 1e-3\nmax_passes = 300\n'
     write("plain.toml", words.format(""))
     write("scaled.toml", 'output = "m.npz"\n' + words.format("scale = true"))
-    code, out, err = told(capsys, "train", "plain.toml", "--json")
+    code, out, err = run("train", "plain.toml", "--json")
     assert code == 0 and "columns price and rooms differ" in err and "scale = true" in err
     without = json.loads(out)["train"]["score"]
-    code, out, err = told(capsys, "train", "scaled.toml", "--json")
+    code, out, err = run("train", "scaled.toml", "--json")
     assert code == 0 and "differ" not in err
     score = json.loads(out)["train"]["score"]
     assert score > 0.95 and score >= without
     # The scale travels with the model.
-    code, out, _ = told(capsys, "predict", "m.npz", "houses.csv", "--json")
-    assert json.loads(out)["measures"]["score"] == pytest.approx(score)
+    assert ask("predict", "m.npz", "houses.csv")["measures"]["score"] == pytest.approx(score)
     assert so.load("m.npz").data_options_["scale"]["center"].shape == (2,)
-    code, _, err = told(capsys, "predict", "m.npz", "ok.csv")  # its labels are words
+    code, _, err = run("predict", "m.npz", "ok.csv")  # its labels are words
     assert code == 2 and "not of the kind that LinearSVM learned" in err and err.count("\n") == 1
-    assert told(capsys, "predict", "m.npz", "ok.csv", "--no-labels")[0] == 2  # three columns of features, then
+    assert run("predict", "m.npz", "ok.csv", "--no-labels")[0] == 2  # three columns of features, then
     write("wide.csv", "a,b,c,y\n1,2,3,0\n")
-    code, _, err = told(capsys, "predict", "m.npz", "wide.csv")
+    code, _, err = run("predict", "m.npz", "wide.csv")
     assert code == 2 and "3 features, and the scale was learned from 2" in err
     write("never.toml", words.format("scale = false"))
-    assert "differ" not in told(capsys, "train", "never.toml")[2]
+    assert "differ" not in run("train", "never.toml")[2]
 
 
 def test_scaling_of_every_kind_of_input() -> None:
@@ -180,15 +152,13 @@ def test_scaling_of_every_kind_of_input() -> None:
     assert sp.issparse(found) and found.nnz == thin.nnz
 
 
-def test_entities_are_reported(capsys, here) -> None:
+def test_entities_are_reported(run, ask, here) -> None:
     write("tags.conll", "Ada B-PER\nL I-PER\nsleeps O\n\nBob B-PER\nruns O\n\n" * 8)
     write("c.toml", 'output = "m.npz"\n[data]\ntrain = "tags.conll"\ntest = 0.25\n[train]\nestimator = "CRF"\n')
-    code, out, _ = told(capsys, "train", "c.toml", "--json")
-    report = json.loads(out)
-    assert code == 0 and report["train"]["entity_f1"] == report["test"]["entity_f1"] == 1
-    code, out, _ = told(capsys, "predict", "m.npz", "tags.conll", "--json")
-    measures = json.loads(out)["measures"]
+    report = ask("train", "c.toml")
+    assert report["train"]["entity_f1"] == report["test"]["entity_f1"] == 1
+    measures = ask("predict", "m.npz", "tags.conll")["measures"]
     assert {"entity_f1", "entity_precision", "entity_recall"} < set(measures) and measures["entities"] == 16
     write("words.conll", "Ada\nsleeps\n")
-    code, out, err = told(capsys, "predict", "m.npz", "words.conll")
+    code, out, err = run("predict", "m.npz", "words.conll")
     assert code == 0 and err == "" and json.loads(out)[0] == "B-PER"
