@@ -17,11 +17,6 @@ from structopt.errors import DeclarationError
 __all__ = ["ancestor_sets", "levels", "topological_order"]
 
 
-def levels(up_ptr: IntArray, up: IntArray) -> IntArray:
-    """Return the number of arcs on the longest path from a root to each node."""
-    return _levels(integers(up_ptr, "up_ptr", 1), integers(up, "up", 1))
-
-
 def ancestor_sets(
     ptr: npt.ArrayLike, member: npt.ArrayLike, up_ptr: IntArray, up: IntArray
 ) -> tuple[IntArray, IntArray]:
@@ -79,7 +74,8 @@ def topological_order(n: int, parent: IntArray, child: IntArray) -> IntArray:
 
 
 @kernel
-def _levels(up_ptr: IntArray, up: IntArray) -> IntArray:
+def levels(up_ptr: IntArray, up: IntArray) -> IntArray:
+    """Return the number of arcs on the longest path from a root to each node."""
     level = np.zeros(up_ptr.size - 1, np.int64)
     for v in range(level.size):
         for k in range(up_ptr[v], up_ptr[v + 1]):

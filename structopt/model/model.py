@@ -176,8 +176,10 @@ class Model:
         if self._key is None:
             return _array_shape(x)
         found = self._key(x)
-        if not _is_hashable(found):
-            raise DeclarationError(f"key(x) must return a hashable value, got {shown(found)}.")
+        try:
+            hash(found)
+        except TypeError:
+            raise DeclarationError(f"key(x) must return a hashable value, got {shown(found)}.") from None
         return found
 
     def check_key(self, x: Any, name: str = "This input") -> None:
@@ -730,17 +732,7 @@ class Model:
         return PointCodec(data)
 
     def _part_solver(self, data: DataSet) -> PartSolver | None:
-        """Return what solves a data set from the scores of its parts if a subclass has one; by default the oracle does.
-
-        Parameters
-        ----------
-        data : DataSet
-            The data set, without labels.
-
-        Returns
-        -------
-        PartSolver or None
-        """
+        """Return what solves a data set from the scores of its parts; None for the oracle of its space."""
         return None
 
     def _inference(self, data: DataSet) -> BatchInference[Any]:
@@ -796,14 +788,6 @@ def _array_shape(x: Any) -> tuple[int, ...]:
             f"Model(key=...), a function that returns a different value for every different space; got {shown(x)}."
         )
     return array.shape
-
-
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def _same_blocks(one: LabelSpace, other: LabelSpace) -> bool:
