@@ -161,7 +161,7 @@ def check_loss(loss: TaskLoss, labels: LabelSpace | npt.ArrayLike, *, n: int = 2
     >>> import numpy as np
     >>> import structopt as so
     >>> so.testing.check_loss(so.losses.CostMatrix([[0, 1, 4], [1, 0, 2], [4, 2, 0]]), np.eye(3))
-    <Report on CostMatrix(): 6 passed, 0 failed, 1 skipped>
+    <Report on CostMatrix(array of 9): 6 passed, 0 failed, 1 skipped>
       skipped counted: ...
     """
     rows = labels.enumerate() if isinstance(labels, LabelSpace) else floats("labels", labels)
