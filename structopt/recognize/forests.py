@@ -44,13 +44,13 @@ _Reading = tuple[IntArray, int, IntArray, IntArray, IntArray, bool]
 
 def forest_blocks(form: NormalForm) -> BoolArray:
     """Blocks whose rows are those of one-of-many groups on a forest, and no others."""
-    passed, _ = _read(form)
+    passed, _ = form.once(_read)
     return passed
 
 
 def build_forest(form: NormalForm) -> GroupForest:
     """Groups with parents before children, their states, and the pairs of states that may meet across an edge."""
-    _, found = _read(form)
+    _, found = form.once(_read)
     assert found is not None
     group, n_groups, first, second, pairs, rules = found
     a, b = group[first], group[second]
@@ -96,13 +96,6 @@ def _rooted(a: IntArray, b: IntArray, n_groups: int) -> tuple[IntArray, IntArray
 
 
 def _read(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
-    if "groups" not in form.memo:
-        form.memo["groups"] = _attempt(form)
-    known: tuple[BoolArray, _Reading | None] = form.memo["groups"]
-    return known
-
-
-def _attempt(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
     # Pair variables may be declared without an upper bound: their rows imply 1.
     bounded = (form.lower == 0) & (form.upper >= 1)
     whole = form.row_lower == form.row_upper

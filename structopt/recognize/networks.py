@@ -23,10 +23,7 @@ __all__ = [
 
 
 def _classes(form: NormalForm) -> tuple[BoolArray, BoolArray]:
-    if "classes" not in form.memo:
-        form.memo["classes"] = row_classes(form.row, form.column, form.value, form.n_rows, form.n_columns)
-    classes: tuple[BoolArray, BoolArray] = form.memo["classes"]
-    return classes
+    return row_classes(form.row, form.column, form.value, form.n_rows, form.n_columns)
 
 
 def assignment_blocks(form: NormalForm) -> BoolArray:
@@ -39,7 +36,7 @@ def assignment_blocks(form: NormalForm) -> BoolArray:
     passed = form.passing(rows, form.binary & (form.degree >= 1) & (form.degree <= 2))
     if not passed.any():
         return passed
-    passed[form.row_block[_classes(form)[0]]] = False
+    passed[form.row_block[form.once(_classes)[0]]] = False
     # The oracle holds one score for each pair.
     _, first, last = two_ends(form.column, form.n_columns)
     pairs = pattern(form.row[first], form.row[last], form.n_rows, form.n_rows)  # first < last: rows ascend
@@ -52,7 +49,7 @@ def build_assignment(form: NormalForm) -> Assignment:
     form = form.split()
     m, n = form.n_rows, form.n_columns
     columns, first, last = two_ends(form.column, n)
-    side = _classes(form)[1].astype(np.int64)
+    side = form.once(_classes)[1].astype(np.int64)
     single = np.flatnonzero(form.degree == 1)
     row_of = np.zeros(n, dtype=np.int64)
     row_of[form.column] = form.row
@@ -85,7 +82,7 @@ def flow_blocks(form: NormalForm) -> BoolArray:
     """Network matrices: +-1 entries, at most two a column, Heller-Tompkins classes exist."""
     passed = form.passing(form.unit, form.degree <= 2)
     if passed.any():
-        odd, _ = _classes(form)
+        odd, _ = form.once(_classes)
         passed[form.row_block[odd]] = False
     return passed
 
@@ -96,7 +93,7 @@ def _node_arc(form: NormalForm) -> tuple[IntArray, IntArray, FloatArray, IntArra
     Nodes are the rows, those of one class negated, then one root for each block with a column that lacks an end.
     """
     m, n = form.n_rows, form.n_columns
-    negated = _classes(form)[1]
+    negated = form.once(_classes)[1]
     out = (form.value > 0) != negated[form.row]
     tail, head = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
     tail[form.column[out]] = form.row[out]
@@ -117,17 +114,14 @@ _UnitNetwork = tuple[IntArray, IntArray, FloatArray, IntArray, IntArray, IntArra
 
 
 def _unit_network(form: NormalForm) -> _UnitNetwork:
-    if "network" not in form.memo:
-        tail, head, supply, block = _node_arc(form)
-        m, n = form.n_rows, block.size
-        # A root sends what the others of its block receive.
-        total = np.bincount(block[:m], weights=supply, minlength=form.n_blocks)
-        supply = np.concatenate([supply, -total[block[m:]]])
-        arc, ptr = group_by(tail, n)
-        order = topological_order(ptr, head[arc])
-        form.memo["network"] = tail, head, supply, block, order, ptr, arc
-    network: _UnitNetwork = form.memo["network"]
-    return network
+    tail, head, supply, block = _node_arc(form)
+    m, n = form.n_rows, block.size
+    # A root sends what the others of its block receive.
+    total = np.bincount(block[:m], weights=supply, minlength=form.n_blocks)
+    supply = np.concatenate([supply, -total[block[m:]]])
+    arc, ptr = group_by(tail, n)
+    order = topological_order(ptr, head[arc])
+    return tail, head, supply, block, order, ptr, arc
 
 
 def path_blocks(form: NormalForm) -> BoolArray:
@@ -144,7 +138,7 @@ def path_blocks(form: NormalForm) -> BoolArray:
     if not passed.any():
         return passed
     inner = form.select(passed)
-    _, head, supply, block, order, ptr, arc = _unit_network(inner)
+    _, head, supply, block, order, ptr, arc = inner.once(_unit_network)
 
     def count(mask: BoolArray) -> IntArray:
         return np.bincount(block[mask], minlength=inner.n_blocks)
@@ -161,7 +155,7 @@ def path_blocks(form: NormalForm) -> BoolArray:
 
 def build_path(form: NormalForm) -> Path:
     """Arcs by tail, topological order, sources and sinks."""
-    tail, head, supply, block, order, ptr, arc = _unit_network(form)
+    tail, head, supply, block, order, ptr, arc = form.once(_unit_network)
     ends = (np.flatnonzero(supply == sign) for sign in (1, -1))
     sources, sinks = (nodes[group_by(block[nodes], form.n_blocks)[0]] for nodes in ends)
     integer = are_paths(tail, head, form.integer)

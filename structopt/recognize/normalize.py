@@ -6,9 +6,10 @@ fractional bounds of integer rows and columns are rounded inwards, which keeps t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,12 +28,15 @@ MAX_ROUNDS, MAX_ENTRIES = 32, 1 << 24
 _EXACT = 2.0**31
 
 
+_T = TypeVar("_T")
+
+
 @dataclass(frozen=True, eq=False)
 class NormalForm:
     """Rows with at least two entries over free columns, split into blocks.
 
     Rows and columns of different blocks never meet. `memo` holds what a test has worked out and the builder of the same
-    form uses again.
+    form uses again (`once`).
     """
 
     row: IntArray  # of every entry, in row order
@@ -49,7 +53,7 @@ class NormalForm:
     row_block: IntArray  # the block of every row and column
     column_block: IntArray
     n_blocks: int
-    memo: dict[str, Any] = field(default_factory=dict, repr=False)
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -95,6 +99,13 @@ class NormalForm:
     def matrix(self) -> sp.csr_array:
         """The entries as a sparse matrix."""
         return sp.csr_array((self.value, (self.row, self.column)), shape=(self.n_rows, self.n_columns))
+
+    def once(self, read: Callable[[NormalForm], _T]) -> _T:
+        """Return ``read(self)``, which is called once."""
+        if read not in self.memo:
+            self.memo[read] = read(self)
+        found: _T = self.memo[read]
+        return found
 
     def passing(self, rows: BoolArray, columns: BoolArray) -> BoolArray:
         """Blocks whose rows and columns all have their mark."""

@@ -36,7 +36,7 @@ def tree_blocks(form: NormalForm) -> BoolArray:
     passed &= np.bincount(form.row_block[tops], minlength=form.n_blocks) == 1
     if not passed.any():
         return passed
-    child, parent, owner, member, top, edge, above, _ = _read(form)
+    child, parent, owner, member, top, edge, above, _ = form.once(_read)
 
     # A tree: every column reached from its virtual root, and as many edges as columns.
     passed[form.column_block[above < 0]] = False
@@ -62,7 +62,7 @@ def tree_blocks(form: NormalForm) -> BoolArray:
 def build_tree(form: NormalForm) -> Tree:
     """Nodes with parents before children, one virtual root for each block."""
     n = form.n_columns
-    *_, above, order = _read(form)
+    *_, above, order = form.once(_read)
     position = np.full(n + form.n_blocks, -1, dtype=np.int64)
     position[order] = np.arange(order.size)
     real = order < n
@@ -72,9 +72,6 @@ def build_tree(form: NormalForm) -> Tree:
 
 
 def _read(form: NormalForm) -> _Reading:
-    if "tree" in form.memo:
-        known: _Reading = form.memo["tree"]
-        return known
     n = form.n_columns
     covers, tops = _cover_rows(form), _top_rows(form)
     child, parent = closure_arcs(form, closure_rows(form))
@@ -88,8 +85,7 @@ def _read(form: NormalForm) -> _Reading:
     b = np.concatenate([top, member, mutual.col])
     order, above = breadth_first(a, b, n + np.unique(form.row_block[tops]), n + form.n_blocks)
     above = np.maximum(above[:n], -1)
-    form.memo["tree"] = child, parent, owner, member, top, b, above, order
-    return _read(form)
+    return child, parent, owner, member, top, b, above, order
 
 
 def _cover_rows(form: NormalForm) -> BoolArray:
