@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from structopt._jit import IntArray, kernel
 from structopt.algorithms.base import Algorithm
-from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.chain.algorithm import GroupForestAlgorithm
 from structopt.algorithms.chain.parts import ChainParts
+from structopt.algorithms.chain.viterbi import viterbi_batch
 from structopt.algorithms.parts import PartSolver
 from structopt.checks import checked, floats
 from structopt.errors import DeclarationError, LabelNotInSpace
@@ -209,7 +209,8 @@ class Chain(SequenceModel):
         self.check_length(n_positions(x))
         unary, pair, first = np.split(weights, np.cumsum(sizes)[:2])
         U = np.asarray(rows @ unary.reshape(S, -1).T)
-        y, _ = chain.viterbi_batch(U, [0, len(U)], *self.forbid(pair, first if self.initial_weights else None))
+        ptr, rules = np.array([0, len(U)]), self.forbid(pair, first if self.initial_weights else None)
+        y, _ = viterbi_batch(U, ptr, *rules)
         return self._label_of(y)
 
     # ---- states of a data set --------------------------------------------------------------------

@@ -17,9 +17,7 @@ import scipy.sparse as sp
 import structopt as so
 from structopt._jit.csr import checked_csr
 from structopt.algorithms import arborescence
-from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.pairwise.graph import PairwiseGraph
-from structopt.algorithms.segments import viterbi as segments
 from structopt.errors import DeclarationError, StructoptError
 
 RNG = np.random.default_rng(0)
@@ -81,20 +79,6 @@ def r(*shape: int) -> Any:
 
 TREE = [-1, 0, 0, 1, 1]
 ENTRIES = {
-    "chain.viterbi_batch": Entry(
-        chain.viterbi_batch, {"U": r(5, 3), "ptr": [0, 2, 5], "T": r(3, 3), "init": r(3)}, ("ptr",)
-    ),
-    "chain.k_best": Entry(lambda **g: chain.k_best(g["U"], g["T"], 2), {"U": r(4, 3), "T": r(3, 3)}),
-    "chain.marginals_batch": Entry(
-        lambda **g: chain.marginals_batch(g["U"], g["ptr"], g["T"]),
-        {"U": r(5, 3), "ptr": [0, 2, 5], "T": r(3, 3)}, ("ptr",),
-    ),
-    "segments.viterbi_batch": Entry(
-        segments.viterbi_batch, {"seg": r(5, 2, 3), "ptr": [0, 2, 5], "T": r(3, 3), "init": r(3)}, ("ptr",)
-    ),
-    "segments.viterbi_batch, T by step": Entry(
-        segments.viterbi_batch, {"seg": r(5, 2, 3), "ptr": [0, 2, 5], "T": r(3, 3, 3)}, ("ptr",)
-    ),
     "arborescence": Entry(arborescence.arborescence, {"W": r(4, 4)}),
     "arborescence, projective": Entry(lambda W: arborescence.arborescence(W, True, True), {"W": r(4, 4)}),
     "arborescence_batch": Entry(arborescence.arborescence_batch, {"W": r(25), "sizes": [3, 4]}, ("sizes",)),

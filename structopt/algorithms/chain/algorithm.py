@@ -11,8 +11,7 @@ import numpy as np
 from structopt._jit import FloatArray, IntArray, floats
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Optimum, Solutions
-from structopt.algorithms.chain import by_loss, forest, loops
-from structopt.algorithms.chain import viterbi as chain
+from structopt.algorithms.chain import by_loss, forest, loops, viterbi
 from structopt.algorithms.diagram.algorithm import PathsAlgorithm
 from structopt.algorithms.diagram.diagram import Diagram
 from structopt.algorithms.fronts import FrontPlan, Fronts
@@ -95,7 +94,7 @@ class GroupForestAlgorithm(PathsAlgorithm):
         if k < 1:
             return Solutions.stacked([], self._n)
         # In half of the time of the diagram, which has an arc for every pair.
-        labels, values = chain.k_best(*self._line.tables(c[None]), k, self._line.start)
+        labels, values = viterbi.k_best(*self._line.tables(c[None]), k, self._line.start)
         return Solutions(self._line.points(labels), values, values)
 
     # ---- two criteria ----------------------------------------------------------------------------

@@ -15,12 +15,10 @@ import numpy as np
 from structopt._jit import BAD_NUMBER, SOLVED, FloatArray, IntArray, fail, floats, kernel, unusable
 from structopt._jit.threads import in_threads
 from structopt.algorithms.chain.loops import relax, transpose, workspace
-from structopt.algorithms.chain.viterbi import EMPTY, NUMBERS, check_init, check_transitions
+from structopt.algorithms.chain.viterbi import EMPTY, NUMBERS
+from structopt.algorithms.fronts import common_unit
 
 __all__ = ["LossFronts", "LossUnits", "front_entries", "loss_front_batch", "loss_units", "sequence_scores"]
-
-# Losses that are multiples of one of these fractions of a chain's smallest loss are counted in whole units.
-_FRACTIONS = range(1, 13)
 
 
 class LossUnits(NamedTuple):
@@ -33,64 +31,49 @@ class LossUnits(NamedTuple):
 
 
 def loss_units(coef: FloatArray, ptr: IntArray) -> LossUnits | None:
-    """Losses of stacked chains in whole units, or None if they do not count in any.
+    """Return losses of stacked chains in whole units, or None if the losses of a chain have no common unit.
 
     Every position has exactly one state, so that a position's smallest loss is a constant.
     """
-    losses, bounds = np.ascontiguousarray(coef, dtype=np.float64), np.ascontiguousarray(ptr, dtype=np.int64)
-    n = len(ptr) - 1
-    least, base, smallest, levels = np.empty(len(losses)), np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
-    rows = np.empty(losses.shape, dtype=np.int64)
-    _least(losses, bounds, least, base, smallest)
-    for parts in _FRACTIONS:
-        if _count_units(losses, bounds, least, smallest, parts, rows, levels):
-            return LossUnits(rows, smallest / parts, base, levels)
-    return None
+    units = LossUnits(*_units(floats(coef, "losses", 2), ptr))
+    return units if units.unit.all() else None
 
 
 @kernel
-def _least(coef: FloatArray, ptr: IntArray, least: FloatArray, base: FloatArray, smallest: FloatArray) -> None:
-    """The smallest loss of every position, their sum over each chain, and the smallest loss above them of a chain."""
-    largest = 0.0
-    for r in range(coef.shape[0]):
-        least[r] = coef[r, 0]
-        for loss in coef[r]:
-            least[r], largest = min(least[r], loss), max(largest, abs(loss))
-    for i in range(base.size):
-        base[i], smallest[i] = 0.0, np.inf
-        for r in range(ptr[i], ptr[i + 1]):
-            base[i] += least[r]
-            for loss in coef[r]:
-                if loss - least[r] > 1e-12 * largest:
-                    smallest[i] = min(smallest[i], loss - least[r])
-        if smallest[i] == np.inf:
-            smallest[i] = 1.0
-
-
-@kernel
-def _count_units(
-    coef: FloatArray,
-    ptr: IntArray,
-    least: FloatArray,
-    smallest: FloatArray,
-    parts: int,
-    rows: IntArray,
-    levels: IntArray,
-) -> bool:
-    """Fill in losses in units of ``smallest / parts``; False if one is not a whole number of them."""
-    for i in range(levels.size):
-        levels[i] = 1
-        for r in range(ptr[i], ptr[i + 1]):
+def _units(coef: FloatArray, ptr: IntArray) -> tuple[IntArray, FloatArray, FloatArray, IntArray]:
+    """Return the numbers of `LossUnits`; the unit of a chain is 0 if no fraction of its smallest loss divides all."""
+    n = ptr.size - 1
+    rows, unit, base, levels = np.zeros(coef.shape, np.int64), np.ones(n), np.zeros(n), np.ones(n, np.int64)
+    rounding = 0.0
+    for loss in coef.ravel():
+        rounding = max(rounding, 1e-12 * abs(loss))
+    for i in range(n):
+        above, smallest = coef[ptr[i] : ptr[i + 1]].copy(), np.inf
+        for r in range(len(above)):
+            least = above[r].min()
+            base[i] += least
+            for s in range(coef.shape[1]):
+                above[r, s] -= least
+                if above[r, s] > rounding:
+                    smallest = min(smallest, above[r, s])
+                else:
+                    above[r, s] = 0.0
+        if smallest == np.inf:
+            continue
+        flat = above.ravel()
+        for k in range(flat.size):
+            flat[k] /= smallest
+        part = common_unit(flat)
+        unit[i] = smallest * part
+        if part == 0.0:
+            break
+        for r in range(len(above)):
             most = 0
             for s in range(coef.shape[1]):
-                units = (coef[r, s] - least[r]) / smallest[i] * parts
-                whole = np.rint(units)
-                if not abs(units - whole) <= 1e-9 * max(whole, 1.0):
-                    return False
-                rows[r, s] = np.int64(whole)
-                most = max(most, rows[r, s])
+                rows[ptr[i] + r, s] = np.int64(np.rint(above[r, s] / part))
+                most = max(most, rows[ptr[i] + r, s])
             levels[i] += most
-    return True
+    return rows, unit, base, levels
 
 
 def front_entries(lengths: IntArray, levels: IntArray, n_states: int) -> IntArray:
@@ -136,24 +119,23 @@ def loss_front_batch(
     What the positions before cannot make up for is not computed: of a few levels near either end the table is a narrow
     band.
     """
-    unary = floats(U, "U", 2)
-    n_states = unary.shape[1]
-    steps, stride = check_transitions(T, n_states, len(unary) - len(ptr) + 1)
-    start = check_init(init, n_states)
-    at = np.concatenate([[0], np.cumsum(front_entries(np.diff(ptr), levels, n_states))])
+    unary, steps, stride = floats(U, "U", 2), floats(T, "T", T.ndim), T.ndim - 2
+    if not stride:  # one matrix for all steps
+        steps = steps[None]
+    at = np.concatenate([[0], np.cumsum(front_entries(np.diff(ptr), levels, unary.shape[1]))])
     first = np.concatenate([[0], np.cumsum(levels)])
     table, values = np.empty(at[-1]), np.empty(first[-1])
     least = np.zeros(len(levels), dtype=np.int64) if lowest is None else np.asarray(lowest, dtype=np.int64)
     statuses: list[tuple[int, int]] = []
 
     def work(a: int, b: int) -> None:
-        statuses.append(_fill(unary, ptr, steps, stride, start, loss, least, table, at, first, values, a, b))
+        statuses.append(_fill(unary, ptr, steps, stride, init, loss, least, table, at, first, values, a, b))
 
     in_threads(work, len(levels), n_jobs)
     for status, index in statuses:
         if status:
             fail(status, NUMBERS, EMPTY, index)
-    return LossFronts(first, values, (ptr, steps, stride, start, loss), (table, at))
+    return LossFronts(first, values, (ptr, steps, stride, init, loss), (table, at))
 
 
 @kernel

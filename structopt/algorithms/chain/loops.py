@@ -17,9 +17,11 @@ from structopt._jit import (
     SOLVED,
     FloatArray,
     IntArray,
+    assign,
     kernel,
     unusable,
 )
+from structopt.algorithms.diagram.k_best import pop, push
 
 __all__ = ["best_points", "k_best", "relax", "transpose", "viterbi_batch", "workspace"]
 
@@ -167,7 +169,7 @@ def best_points(
 
 @kernel
 def viterbi_batch(
-    U: FloatArray, ptr: IntArray, T: FloatArray, stride: int, init: FloatArray
+    U: FloatArray, ptr: IntArray, T: FloatArray, init: FloatArray
 ) -> tuple[IntArray, FloatArray, int, int]:
     n = ptr.size - 1
     y = np.empty(U.shape[0], np.int64)
@@ -177,152 +179,70 @@ def viterbi_batch(
     longest = 0
     for i in range(n):
         longest = max(longest, ptr[i + 1] - ptr[i])
-    TT, B = workspace(T, stride, longest)
+    TT, B = workspace(T, 0, longest)
     for i in range(n):
         first, end = ptr[i], ptr[i + 1]
         if unusable(U[first:end].ravel()):
             return y, values, BAD_NUMBER, i
-        _backward(U, first, end - first, T, stride, first - i, TT, B)
-        values[i] = _decode(U, first, T, stride, first - i, init, B, y[first:end])
+        _backward(U, first, end - first, T, 0, 0, TT, B)
+        values[i] = _decode(U, first, T, 0, 0, init, B, y[first:end])
         if values[i] == -np.inf:
             return y, values, INFEASIBLE, i
     return y, values, SOLVED, -1
 
 
-# k best. A cell is the set of sequences that share `emitted[parent][:position]` and avoid the forbidden states at
-# `position`; its value is the prefix's score plus the table's, so that no new Viterbi pass is needed.
-# `cells` = (emitted, parent, position, choice, value): the labels so far, then one entry a cell.
-
-_Cells = tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]
+@kernel
+def _next_state(row: FloatArray, below: FloatArray, state: int) -> int:
+    """Return the state that follows `state` in the order of values, the best one after -1, or -1 at the end."""
+    limit = np.inf if state < 0 else row[state] + below[state]
+    top, at = -np.inf, -1
+    for s in range(row.size):
+        v = row[s] + below[s]
+        if (v < limit or (v == limit and s > state)) and v > top:
+            top, at = v, s
+    return at
 
 
 @kernel
-def _best_state(
-    cell: int,
-    prefix: float,
-    forbidden: FloatArray,
-    B: FloatArray,
-    T: FloatArray,
-    stride: int,
-    init: FloatArray,
-    cells: _Cells,
-) -> None:
-    """Best allowed state at the cell's position and the cell's value."""
-    emitted, parent, position, choice, value = cells
-    t = position[cell]
-    row = init if t == 0 else T[stride * (t - 1), emitted[parent[cell], t - 1]]
-    best, arg = -np.inf, -1
-    for s in range(init.size):
-        # Forbidden states carry -inf, so that the test is an addition.
-        v = row[s] + B[t, s] + forbidden[cell, s]
-        if v > best:
-            best, arg = v, s
-    choice[cell] = arg
-    value[cell] = prefix + best
-
-
-@kernel
-def _write(cell: int, B: FloatArray, T: FloatArray, stride: int, cells: _Cells, y: IntArray) -> None:
-    """The cell's best sequence."""
-    emitted, parent, position, choice, _ = cells
-    t = position[cell]
-    for q in range(t):
-        y[q] = emitted[parent[cell], q]
-    y[t] = choice[cell]
-    _follow(B, T, stride, 0, t, y)
-
-
-@kernel
-def _before(a: int, b: int, B: FloatArray, T: FloatArray, stride: int, cells: _Cells, pair: IntArray) -> bool:
-    """Whether cell a is emitted before cell b: by value, then by their labels, which are written only on a tie."""
-    value = cells[4]
-    if value[a] != value[b]:
-        return bool(value[a] > value[b])
-    _write(a, B, T, stride, cells, pair[0])
-    _write(b, B, T, stride, cells, pair[1])
-    for t in range(pair.shape[1]):
-        if pair[0, t] != pair[1, t]:
-            return bool(pair[0, t] < pair[1, t])
-    return False
-
-
-@kernel
-def _push(
-    heap: IntArray, size: int, cell: int, B: FloatArray, T: FloatArray, stride: int, cells: _Cells, pair: IntArray
-) -> None:
-    hole = size
-    while hole:
-        up = (hole - 1) >> 1
-        if not _before(cell, heap[up], B, T, stride, cells, pair):
-            break
-        heap[hole] = heap[up]
-        hole = up
-    heap[hole] = cell
-
-
-@kernel
-def _pop(heap: IntArray, size: int, B: FloatArray, T: FloatArray, stride: int, cells: _Cells, pair: IntArray) -> int:
-    """Take the first of `size` cells; the last one sinks from the top."""
-    top = heap[0]
-    size -= 1
-    moved, hole = heap[size], 0
-    while 2 * hole + 1 < size:
-        child = 2 * hole + 1
-        if child + 1 < size and _before(heap[child + 1], heap[child], B, T, stride, cells, pair):
-            child += 1
-        if _before(moved, heap[child], B, T, stride, cells, pair):
-            break
-        heap[hole] = heap[child]
-        hole = child
-    heap[hole] = moved
-    return int(top)
-
-
-@kernel
-def k_best(U: FloatArray, T: FloatArray, stride: int, init: FloatArray, k: int) -> tuple[IntArray, FloatArray, int]:
+def k_best(U: FloatArray, T: FloatArray, init: FloatArray, k: int) -> tuple[IntArray, FloatArray, int]:
+    """Emit the best sequences of Lawler's cells, as `structopt.algorithms.diagram.k_best` does."""
     length, n_states = U.shape
     if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
         return np.empty((0, length), np.int64), np.empty(0), BAD_NUMBER
-    TT, B = workspace(T, stride, length)
-    _backward(U, 0, length, T, stride, 0, TT, B)
+    TT, B = workspace(T, 1, length)
+    _backward(U, 0, length, T, 1, 0, TT, B)
 
     # k may be far above the number of sequences: do not allocate for more than there are.
     if length * math.log(n_states) < 40.0:
         k = min(k, int(float(n_states) ** length + 0.5))
     capacity = k * length + 1
     emitted, score = np.empty((k, length), np.int64), np.empty(k)
-    parent, position = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
-    choice, value = np.empty(capacity, np.int64), np.empty(capacity)
-    cells = (emitted, parent, position, choice, value)
-    prefix = np.zeros(capacity)
-    forbidden = np.zeros((capacity, n_states))
-    heap, pair = np.empty(capacity, np.int64), np.empty((2, length), np.int64)
-
-    _best_state(0, 0.0, forbidden, B, T, stride, init, cells)
-    if value[0] == -np.inf:
+    keys, heap = np.empty(capacity), np.empty(capacity, np.int64)
+    parent, position, state = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64), np.empty(capacity, np.int64)
+    state[0] = _next_state(init, B[0], -1)
+    if state[0] < 0:
         return emitted[:0].copy(), score[:0].copy(), INFEASIBLE
-    heap[0] = 0
+    push(keys, heap, 0, init[state[0]] + B[0, state[0]], 0)
     waiting, made, count = 1, 1, 0
     while waiting and count < k:
-        cell = _pop(heap, waiting, B, T, stride, cells, pair)
+        cell = heap[0]
+        pop(keys, heap, waiting)
         waiting -= 1
-        y = emitted[count]
-        _write(cell, B, T, stride, cells, y)
-        score[count] = _score(U, 0, T, stride, 0, init, y)
-        count += 1
-        if count == k:
-            break
-        run = prefix[cell]
-        for q in range(position[cell], length):
-            fresh = cell
-            if q > position[cell]:
-                fresh = made
-                made += 1
-                parent[fresh], position[fresh], prefix[fresh] = count - 1, q, run
-            forbidden[fresh, y[q]] = -np.inf
-            _best_state(fresh, prefix[fresh], forbidden, B, T, stride, init, cells)
-            if value[fresh] > -np.inf:
-                _push(heap, waiting, fresh, B, T, stride, cells, pair)
+        y, t = emitted[count], position[cell]
+        assign(y[:t], emitted[parent[cell], :t])
+        y[t] = state[cell]
+        _follow(B, T, 1, 0, t, y)
+        score[count] = _score(U, 0, T, 1, 0, init, y)
+        prefix, row = 0.0, init
+        for q in range(length):
+            other = _next_state(row, B[q], y[q]) if q >= t else -1
+            if other >= 0:
+                parent[made], position[made], state[made] = count, q, other
+                push(keys, heap, waiting, prefix + (row[other] + B[q, other]), made)
                 waiting += 1
-            run += U[q, y[q]] + (init[y[0]] if q == 0 else T[stride * (q - 1), y[q - 1], y[q]])
+                made += 1
+            prefix += row[y[q]] + U[q, y[q]]
+            if q < length - 1:
+                row = T[q, y[q]]
+        count += 1
     return emitted[:count].copy(), score[:count].copy(), SOLVED

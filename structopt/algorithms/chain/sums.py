@@ -1,9 +1,8 @@
 """Compiled sum-product kernels of chains: forward-backward, with scaled numbers or in the log domain.
 
-If all steps have the same scores, a batch works with exponentials that are scaled to a sum of 1 at every position:
-five times as fast as logarithms. It notices where they would underflow (see `_scaled_sums`), and those chains are
-summed in the log domain: the maximum is shifted out of every sum; a row of ``-inf`` gives ``-inf``, not NaN. Step t of
-a chain whose first step is `t0` is ``T[stride * (t0 + t)]``, as in `_chain`.
+Exponentials are scaled to a sum of 1 at every position, which is five times as fast as logarithms. Chains in which
+they would underflow (see `_scaled_sums`) are summed in the log domain. There the maximum is shifted out of every sum,
+and a row of ``-inf`` gives ``-inf``, not NaN.
 """
 
 from __future__ import annotations
@@ -34,56 +33,35 @@ def _log_sum(terms: FloatArray) -> float:
 
 
 @kernel
-def _sums(
-    U: FloatArray,
-    first: int,
-    length: int,
-    T: FloatArray,
-    stride: int,
-    t0: int,
-    init: FloatArray,
-    A: FloatArray,
-    B: FloatArray,
+def _log_sums(
+    U: FloatArray, T: FloatArray, init: FloatArray, A: FloatArray, B: FloatArray, node: FloatArray, pairs: FloatArray
 ) -> float:
-    """``A[t, s]`` = log of the sum over prefixes that end in s at t (with U[t, s]), ``B`` over suffixes after t."""
-    n_states = U.shape[1]
+    """Return log Z of one chain in the log domain, and write marginals and summed pairs (zeros)."""
+    length, n_states = U.shape
     terms = np.empty(n_states)
+    # The log of the sum over prefixes that end in s at t is A[t, s], with U[t, s]; B[t, s] over suffixes after t.
     for s in range(n_states):
-        A[0, s] = init[s] + U[first, s]
+        A[0, s] = init[s] + U[0, s]
         B[length - 1, s] = 0.0
     for t in range(1, length):
-        step = T[stride * (t0 + t - 1)]
         for k in range(n_states):
             for s in range(n_states):
-                terms[s] = A[t - 1, s] + step[s, k]
-            A[t, k] = _log_sum(terms) + U[first + t, k]
+                terms[s] = A[t - 1, s] + T[s, k]
+            A[t, k] = _log_sum(terms) + U[t, k]
     for t in range(length - 2, -1, -1):
-        step = T[stride * (t0 + t)]
         for s in range(n_states):
             for k in range(n_states):
-                terms[k] = step[s, k] + U[first + t + 1, k] + B[t + 1, k]
+                terms[k] = T[s, k] + U[t + 1, k] + B[t + 1, k]
             B[t, s] = _log_sum(terms)
-    return _log_sum(A[length - 1])
-
-
-@kernel
-def _pair(
-    U: FloatArray,
-    first: int,
-    t: int,
-    step: FloatArray,
-    A: FloatArray,
-    B: FloatArray,
-    log_z: float,
-    out: FloatArray,
-) -> None:
-    """Add ``P(y_t = s, y_{t+1} = k)`` to `out`."""
-    n_states = U.shape[1]
-    for s in range(n_states):
-        if A[t, s] == -np.inf:
-            continue
-        for k in range(n_states):
-            out[s, k] += math.exp(A[t, s] + step[s, k] + U[first + t + 1, k] + B[t + 1, k] - log_z)
+    log_z = _log_sum(A[length - 1])
+    if log_z > -np.inf:
+        for t in range(length):
+            for s in range(n_states):
+                node[t, s] = math.exp(A[t, s] + B[t, s] - log_z)
+                if t < length - 1 and A[t, s] > -np.inf:
+                    for k in range(n_states):
+                        pairs[s, k] += math.exp(A[t, s] + T[s, k] + U[t + 1, k] + B[t + 1, k] - log_z)
+    return log_z
 
 
 @kernel
@@ -201,7 +179,7 @@ def _posterior(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
 
 @kernel
 def marginals_batch(
-    U: FloatArray, ptr: IntArray, T: FloatArray, stride: int, init: FloatArray
+    U: FloatArray, ptr: IntArray, T: FloatArray, init: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, int, int]:
     n, n_states = ptr.size - 1, U.shape[1]
     log_z = np.empty(n)
@@ -214,29 +192,19 @@ def marginals_batch(
         longest = max(longest, ptr[i + 1] - ptr[i])
     A, B = np.empty((longest, n_states)), np.empty((longest, n_states))
     E, start, scratch = np.empty((n_states, n_states)), np.empty(n_states), np.empty((3, n_states))
-    shift, spread = 0.0, 0.0
     start_shift, start_spread = _exponentials(init, start)
-    if stride == 0 and T.shape[0] > 0:
-        shift, spread = _exponentials(T[0].ravel(), E.ravel())
+    shift, spread = _exponentials(T.ravel(), E.ravel())
     ET = E.T.copy()
     for i in range(n):
-        first, end = ptr[i], ptr[i + 1]
-        t0 = first - i
-        if unusable(U[first:end].ravel()):
+        own, mine = U[ptr[i] : ptr[i + 1]], node[ptr[i] : ptr[i + 1]]
+        if unusable(own.ravel()):
             return log_z, node, transitions, BAD_NUMBER, i
-        if stride == 0 and T.shape[0] > 0:
-            log_z[i] = start_shift + _scaled_sums(
-                U[first:end], E, ET, spread + start_spread, shift, start, A, node[first:end], transitions[i], scratch
-            )
-            if log_z[i] == log_z[i]:
-                continue
+        log_z[i] = start_shift + _scaled_sums(
+            own, E, ET, spread + start_spread, shift, start, A, mine, transitions[i], scratch
+        )
+        if np.isnan(log_z[i]):
             transitions[i] = 0.0
-        log_z[i] = _sums(U, first, end - first, T, stride, t0, init, A, B)
-        if log_z[i] == -np.inf:
-            return log_z, node, transitions, INFEASIBLE, i
-        for t in range(end - first):
-            for s in range(n_states):
-                node[first + t, s] = math.exp(A[t, s] + B[t, s] - log_z[i])
-        for t in range(end - first - 1):
-            _pair(U, first, t, T[stride * (t0 + t)], A, B, log_z[i], transitions[i])
+            log_z[i] = _log_sums(own, T, init, A, B, mine, transitions[i])
+            if log_z[i] == -np.inf:
+                return log_z, node, transitions, INFEASIBLE, i
     return log_z, node, transitions, SOLVED, -1

@@ -11,7 +11,6 @@ Ties: the shortest segment first, then the smallest state, from left to right.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from structopt._jit import (
     BAD_NUMBER,
@@ -24,9 +23,7 @@ from structopt._jit import (
     kernel,
     unusable,
 )
-from structopt.algorithms.chain.loops import relax, transpose, workspace
-from structopt.algorithms.chain.viterbi import check_init, check_ptr, check_transitions
-from structopt.errors import DeclarationError
+from structopt.algorithms.chain.loops import relax, workspace
 
 __all__ = ["viterbi_batch"]
 
@@ -34,17 +31,9 @@ _NUMBERS = "a segment or transition score is NaN or +inf; scores are finite, or 
 _EMPTY = "every segmentation is forbidden; allow a longer segment, a transition or an initial state."
 
 
-def viterbi_batch(
-    seg: npt.ArrayLike, ptr: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None
-) -> tuple[IntArray, FloatArray]:
+def viterbi_batch(seg: FloatArray, ptr: IntArray, T: FloatArray, init: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the best segmentations, ``(length - 1) * S + state`` where a segment starts and -1 inside, and scores."""
-    scores = floats(seg, "seg", 3)
-    if not scores.size:
-        raise DeclarationError("A segmentation needs at least one position, one length and one state.")
-    bounds = check_ptr(ptr, len(scores))
-    steps, stride = check_transitions(T, scores.shape[2], len(scores) - len(bounds) + 1)
-    start = check_init(init, scores.shape[2])
-    codes, values, status, index = _viterbi_batch(scores, bounds, steps, stride, start)
+    codes, values, status, index = _viterbi_batch(floats(seg, "seg", 3), ptr, T, init)
     if status:
         fail(status, _NUMBERS, _EMPTY, index)
     return codes, values
@@ -59,9 +48,6 @@ def _fill(
     seg: FloatArray,
     first: int,
     n: int,
-    T: FloatArray,
-    stride: int,
-    t0: int,
     TT: FloatArray,
     B: FloatArray,
     M: FloatArray,
@@ -85,8 +71,6 @@ def _fill(
                 B[t, s] = v if better else B[t, s]
                 chosen[t, s] = l if better else chosen[t, s]
         if t:
-            if stride:
-                transpose(T[t0 + t - 1], TT)
             relax(TT, B[t], M[t])
     return not bad
 
@@ -103,9 +87,7 @@ def _pick(row: FloatArray, best_from: FloatArray, chosen: IntArray) -> int:
 
 
 @kernel
-def _follow(
-    T: FloatArray, stride: int, t0: int, init: FloatArray, B: FloatArray, chosen: IntArray, code: IntArray
-) -> bool:
+def _follow(T: FloatArray, init: FloatArray, B: FloatArray, chosen: IntArray, code: IntArray) -> bool:
     """Decode the best segmentation. False if all are forbidden."""
     n, n_states = code.size, init.size
     row, t = init, 0
@@ -119,12 +101,12 @@ def _follow(
             code[q] = -1
         t += l
         if t < n:
-            row = T[stride * (t0 + t - 1), s]
+            row = T[s]
     return True
 
 
 @kernel
-def _score(seg: FloatArray, first: int, T: FloatArray, stride: int, t0: int, init: FloatArray, code: IntArray) -> float:
+def _score(seg: FloatArray, first: int, T: FloatArray, init: FloatArray, code: IntArray) -> float:
     n_states = init.size
     value, before = 0.0, -1
     for t in range(code.size):
@@ -132,14 +114,14 @@ def _score(seg: FloatArray, first: int, T: FloatArray, stride: int, t0: int, ini
             continue
         s = code[t] % n_states
         value += seg[first + t, code[t] // n_states, s]
-        value += init[s] if t == 0 else T[stride * (t0 + t - 1), before, s]
+        value += init[s] if t == 0 else T[before, s]
         before = s
     return value
 
 
 @kernel
 def _viterbi_batch(
-    seg: FloatArray, ptr: IntArray, T: FloatArray, stride: int, init: FloatArray
+    seg: FloatArray, ptr: IntArray, T: FloatArray, init: FloatArray
 ) -> tuple[IntArray, FloatArray, int, int]:
     count = ptr.size - 1
     codes = np.empty(seg.shape[0], np.int64)
@@ -149,16 +131,15 @@ def _viterbi_batch(
         longest = max(longest, ptr[i + 1] - ptr[i])
     if unusable(T.ravel()) or unusable(init):
         return codes, values, BAD_NUMBER, -1
-    TT, M = workspace(T, stride, longest + 1)
+    TT, M = workspace(T[None], 0, longest + 1)
     B = np.empty((longest, TT.shape[0]))
     chosen = np.empty((longest, init.size), np.int64)
     for i in range(count):
         first, n = ptr[i], ptr[i + 1] - ptr[i]
-        t0 = first - i
-        if not _fill(seg, first, n, T, stride, t0, TT, B, M, chosen):
+        if not _fill(seg, first, n, TT, B, M, chosen):
             return codes, values, BAD_NUMBER, i
         code = codes[first : first + n]
-        if not _follow(T, stride, t0, init, B, chosen, code):
+        if not _follow(T, init, B, chosen, code):
             return codes, values, INFEASIBLE, i
-        values[i] = _score(seg, first, T, stride, t0, init, code)
+        values[i] = _score(seg, first, T, init, code)
     return codes, values, SOLVED, -1
