@@ -300,23 +300,6 @@ def test_mps_that_is_not_understood_is_refused(tmp_path: Path, parts: dict[str, 
         read(mps(tmp_path, **parts))
 
 
-def test_mps_as_the_manuals_have_it(tmp_path: Path) -> None:
-    path = mps(
-        tmp_path,
-        ROWS=" N obj\n N other\n G g\n L l\n E e\n E f\n",
-        COLUMNS=" x obj 1 g 1\n x l 1 e 1\n x other 7 f 1\n" + _INTEGER.replace("x r 1", "k g 2") + " w g 1\n",
-        RHS=" g 3 l 4\n e 5 obj 2\n",
-        RANGES=" RNG g -2 l 2\n RNG e -1 f 1.5\n",
-        BOUNDS=" MI B x\n UP B x -1\n LO B k 2\n FR B w 0\n",
-    )
-    found, objective = read(path), read_model(path)[1]
-    assert found.row_names == ("g", "l", "e", "f")
-    assert found.row_lower.tolist() == [3, 2, 4, 0] and found.row_upper.tolist() == [5, 4, 5, 1.5]
-    assert found.lower.tolist() == [-np.inf, 2, -np.inf] and found.upper.tolist() == [-1, np.inf, np.inf]
-    assert found.integrality.tolist() == [False, True, False]
-    assert objective is not None and objective.constant == -2
-
-
 def test_mps_integer_without_bounds_is_unbounded_above(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     found = LabelSpace.read(mps(tmp_path, ROWS=" N obj\n L r\n", COLUMNS=_INTEGER + " y obj 1\n", RHS=" RHS r 4\n"))
     assert found.upper.tolist() == [np.inf, np.inf] and found.integrality.tolist() == [True, False]

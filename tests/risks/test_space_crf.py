@@ -38,18 +38,6 @@ def test_probabilities_of_a_model():
     assert model.sample(w, x, 0) == []
 
 
-def test_expected_losses_are_means_over_all_labels():
-    model = budget(5)
-    labels = model.space().enumerate()
-    rng = np.random.default_rng(4)
-    x, w = rng.normal(size=2), rng.normal(size=14)
-    p = np.exp(labels @ model.scores(w, x) - model.log_partition(w, x))
-    coef, const = model.expected_loss(model.marginals(w, x), x)
-    for z in labels[:20]:
-        mean = sum(q * (model._loss_at(t)[0] @ z + model._loss_at(t)[1]) for q, t in zip(p, labels, strict=True))
-        assert coef @ z + const == pytest.approx(mean, abs=1e-10)
-
-
 def test_what_cannot_be_summed_is_refused():
     space = so.LabelSpace("a polytope")
     flow = space.continuous("flow", 3, 0, 1)
