@@ -120,29 +120,6 @@ def test_bounds_hold_when_stopped_early(psi, rounds):
     assert found.rounds <= rounds and (found.upper >= best_of(psi, planes) * (1 - 1e-12)).all()
 
 
-def test_a_good_start_saves_queries():
-    planes = many(Slack(), 5, n=100)
-    cold = search_batch(PlaneList(planes), Slack(), integral=False, n_near=3)
-
-    class Warm(PlaneList):
-        def known(self):
-            numbers = np.concatenate([cold.numbers, cold.near])
-            labels = [[known.labels[i][k] if k >= 0 else None for i, k in enumerate(row)] for row in numbers]
-            for i in range(self.n):
-                self.labels[i] = [row[i] for row in labels]
-            nan = np.array([[k < 0 for k in row] for row in numbers])
-            H, G = (
-                np.array([[getattr(p, c)[row[i] or 0] for i, p in enumerate(planes)] for row in labels]) for c in "hg"
-            )
-            return np.where(nan, np.nan, H), G
-
-    known = PlaneList(planes)
-    cold = search_batch(known, Slack(), integral=False, n_near=3)
-    warm = search_batch(Warm(planes), Slack(), integral=False, lam=cold.lam)
-    assert warm.queries < cold.queries
-    assert warm.value == pytest.approx(cold.value, rel=1e-9)
-
-
 @pytest.mark.parametrize("integral", [True, False])
 def test_labels_near_the_optimum_are_those_next_to_its_tangent(integral):
     planes = many(Slack(), 6)
