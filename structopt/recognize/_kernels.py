@@ -7,7 +7,7 @@ import numpy as np
 from structopt._jit import kernel
 from structopt.recognize.grouping import BoolArray, IntArray
 
-__all__ = ["components", "peel", "reachable", "signed_components"]
+__all__ = ["components", "peel", "reachable"]
 
 
 @kernel
@@ -35,43 +35,6 @@ def components(a: IntArray, b: IntArray, n: int) -> tuple[int, IntArray]:
         else:
             label[v] = label[parent[v]]
     return count, label
-
-
-@kernel
-def signed_components(a: IntArray, b: IntArray, different: BoolArray, n: int) -> tuple[BoolArray, BoolArray]:
-    """Two-colour nodes so that ``a[e]`` and ``b[e]`` differ where `different` is set and agree elsewhere.
-
-    Returns the nodes of components in which that is impossible, and the colours (0 at a component's smallest node).
-    Union-find that keeps the parent and whether a node differs from it.
-    """
-    parent = np.arange(n)
-    parity = np.zeros(n, dtype=np.bool_)
-    odd = np.zeros(n, dtype=np.bool_)
-    for e in range(a.size):
-        u, v, differ = a[e], b[e], different[e]
-        while parent[u] != u:
-            parity[u] ^= parity[parent[u]]
-            parent[u] = parent[parent[u]]
-            differ ^= parity[u]
-            u = parent[u]
-        while parent[v] != v:
-            parity[v] ^= parity[parent[v]]
-            parent[v] = parent[parent[v]]
-            differ ^= parity[v]
-            v = parent[v]
-        if u == v:
-            odd[u] |= differ
-            continue
-        if v < u:
-            u, v = v, u
-        parent[v] = u
-        parity[v] = differ
-        odd[u] |= odd[v]
-    for v in range(n):
-        if parent[v] != v:
-            parity[v] ^= parity[parent[v]]
-            odd[v] = odd[parent[v]]
-    return odd, parity
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structopt.recognize._kernels import signed_components
+from structopt.recognize._kernels import components
 from structopt.recognize.grouping import BoolArray, IntArray
 from structopt.space.compiled import FloatArray
 
@@ -34,5 +34,9 @@ def row_classes(
     that is impossible (with all rows connected to them), and the class of every row.
     """
     _, first, last = two_ends(column, n_columns)
-    odd, side = signed_components(row[first], row[last], value[first] == value[last], n_rows)
-    return odd, side
+    a, b, different = row[first], row[last], n_rows * (value[first] == value[last])
+    # A second copy of each row stands for the other class: rows joined to their own copies contradict themselves.
+    ends = np.concatenate([b + different, b + n_rows - different])
+    _, label = components(np.concatenate([a, a + n_rows]), ends, 2 * n_rows)
+    here, there = label[:n_rows], label[n_rows:]
+    return here == there, here > there

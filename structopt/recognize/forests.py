@@ -22,8 +22,9 @@ only where all states are integer variables.
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
-from structopt.recognize._kernels import components, signed_components
+from structopt.recognize._kernels import components
 from structopt.recognize.grouping import BoolArray, IntArray, breadth_first
 from structopt.recognize.normalize import NormalForm
 from structopt.recognize.records import GroupForest
@@ -37,22 +38,21 @@ _MOST_PAIRS = 2_000_000
 
 
 #: A form read as groups on a forest: the group of every column (-1 for pair variables), the number of groups, of every
-#: pair that may meet across an edge its two states and its pair variable (-1 if it has none), and whether rows other
-#: than marginals were used, so that the rows do not describe the hull. Entries of other blocks have no meaning.
+#: pair that may meet across an edge its two states and its pair variable (-1 if it has none), and whether the rows
+#: describe the hull, because they are marginals only. Entries of blocks that fail are undefined.
 _Reading = tuple[IntArray, int, IntArray, IntArray, IntArray, bool]
 
 
 def forest_blocks(form: NormalForm) -> BoolArray:
     """Blocks whose rows are those of one-of-many groups on a forest, and no others."""
-    passed, _ = form.once(_read)
-    return passed
+    return form.once(_read)[0]
 
 
 def build_forest(form: NormalForm) -> GroupForest:
     """Groups with parents before children, their states, and the pairs of states that may meet across an edge."""
     _, found = form.once(_read)
     assert found is not None
-    group, n_groups, first, second, pairs, rules = found
+    group, n_groups, first, second, pairs, hull = found
     a, b = group[first], group[second]
     order, parent = _rooted(a, b, n_groups)
     place = np.empty(n_groups, dtype=np.int64)
@@ -60,9 +60,8 @@ def build_forest(form: NormalForm) -> GroupForest:
 
     states = np.flatnonzero(group >= 0)
     at = place[group[states]]
-    by_group = np.argsort(at, kind="stable")
-    column = states[by_group]
-    state_ptr = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=n_groups))]).astype(np.int64)
+    column = states[np.argsort(at, kind="stable")]
+    state_ptr = np.append(0, np.cumsum(np.bincount(at, minlength=n_groups)))
     number = np.full(form.n_columns, -1, dtype=np.int64)  # of a state within its group
     number[column] = np.arange(column.size) - np.repeat(state_ptr[:-1], np.diff(state_ptr))
 
@@ -71,16 +70,15 @@ def build_forest(form: NormalForm) -> GroupForest:
     below = number[np.where(above_is_first, second, first)]
     child = np.where(above_is_first, place[b], place[a])
     sorted_pairs = np.lexsort((below, above, child))
-    pair_ptr = np.concatenate([[0], np.cumsum(np.bincount(child, minlength=n_groups))]).astype(np.int64)
     return GroupForest(
         state_ptr,
         column,
         parent,
-        pair_ptr,
+        np.append(0, np.cumsum(np.bincount(child, minlength=n_groups))),
         above[sorted_pairs],
         below[sorted_pairs],
         pairs[sorted_pairs],
-        not rules,
+        hull,
         bool(form.integer[column].all()),
     )
 
@@ -118,15 +116,13 @@ def _read(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
         return passed, None
 
     kind, owner = _kinds(form, value, once, marginal, clique, follow, product)
-    passed[form.column_block[kind == _UNKNOWN]] = False
     passed[form.row_block[marginal & (owner < 0)]] = False
     state, is_pair = kind == _STATE, kind == _PAIR
-    passed[form.column_block[state & ~form.binary]] = False
+    passed[form.column_block[(kind == _UNKNOWN) | (state & ~form.binary)]] = False
     # Rows `once` are over the states of a group, or over all pair variables of an edge.
     members = np.bincount(form.row[is_pair[form.column]], minlength=form.n_rows)
-    total = once & (members == plus) & (members > 0)
+    total = once & (members == plus)
     once &= ~total
-    passed[form.column_block[np.bincount(form.column[once[form.row]], minlength=form.n_columns) > 1]] = False
     # p <= y, where p is a pair variable; other rows of this form are between states.
     link = follow & (plus == 1) & (minus == 1) & (members == 1)
     link &= np.bincount(form.row[is_pair[form.column] & (value > 0)], minlength=form.n_rows) == 1
@@ -135,58 +131,43 @@ def _read(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
 
     # A pair variable is a member of two marginal rows, or of none, and then a product of two states.
     member = marginal[form.row] & (form.column != owner[form.row])
-    passed[form.row_block[form.row[member & ~is_pair[form.column]]]] = False
-    passed[form.row_block[form.row[marginal[form.row] & ~member & is_pair[form.column]]]] = False
+    passed[form.row_block[form.row[marginal[form.row] & (member != is_pair[form.column])]]] = False
     times = np.bincount(form.column[member], minlength=form.n_columns)
     passed[form.column_block[is_pair & (times != 2) & (times != 0)]] = False
     if not passed.any():
         return passed, None
-    pairs, row_a, row_b = _two_rows(form, member & passed[form.row_block[form.row]])
-
-    group = np.full(form.n_columns, -1, dtype=np.int64)
-    inside = once[form.row]
-    group[form.column[inside]] = form.row[inside]
-    _groups_of_neighbours(form, passed, group, owner, marginal, total, pairs, row_a, row_b)
-    passed[form.column_block[state & (group < 0)]] = False
-    if not passed.any():
-        return passed, None
-    kept = passed[form.column_block]
-    numbers = np.unique(group[kept & (group >= 0)])
-    number = np.full(max(int(group.max(initial=-1)), 0) + 1, -1, dtype=np.int64)
-    number[numbers] = np.arange(numbers.size)
-    group = np.where(kept & (group >= 0), number[np.maximum(group, 0)], -1)
-    n_groups = numbers.size
-
-    good = passed[form.column_block[pairs]]
-    pairs, row_a, row_b = pairs[good], row_a[good], row_b[good]
+    member &= passed[form.row_block[form.row]]
+    by_pair = np.argsort(form.column[member], kind="stable").reshape(-1, 2)
+    pairs, (row_a, row_b) = form.column[member][by_pair[:, 0]], form.row[member][by_pair].T
     first, second = owner[row_a], owner[row_b]
-    passed[form.column_block[pairs[group[first] == group[second]]]] = False
-    _check_marginals(form, passed, group, owner, pairs, row_a, row_b)
-    _check_totals(form, passed, group, owner, total, pairs, row_a, row_b)
-    products = _products(form, passed, value, product, link, pairs, first, second)
 
-    rules = passed[form.row_block]
-    clique, follow = clique & rules, follow & rules
-    listed = _with_rules(form, passed, group, n_groups, value, clique, follow, (first, second, pairs), products)
+    group, n_groups = _groups(form, state & passed[form.column_block], once, owner, row_a, row_b)
+    passed[form.column_block[pairs[group[first] == group[second]]]] = False
+    _check_marginals(form, passed, group, n_groups, owner, row_a, row_b)
+    _check_sums(form, passed, group, n_groups, once, total, pairs, first, second)
+    products = _products(form, passed, value, product, link, pairs, first, second)
+    rules = (clique | follow) & passed[form.row_block]
+    listed = _with_rules(form, passed, group, n_groups, value, rules, (first, second, pairs), products)
     if listed is None:
-        passed[:] = False
-        return passed, None
+        return np.zeros_like(passed), None
     first, second, pairs = listed
     # A forest: as many edges between groups as groups minus trees, in every block.
-    a, b = group[first], group[second]
-    block_of = np.full(n_groups, -1, dtype=np.int64)
-    block_of[group[group >= 0]] = form.column_block[group >= 0]
-    edges = np.unique(np.minimum(a, b) * n_groups + np.maximum(a, b))
-    edge_a, edge_b = edges // max(n_groups, 1), edges % max(n_groups, 1)
+    block_of = _blocks_of_groups(form, group, n_groups)
+    low, high = np.minimum(group[first], group[second]), np.maximum(group[first], group[second])
+    edge_a, edge_b = np.divmod(np.unique(low * n_groups + high), max(n_groups, 1))
     _, tree = components(edge_a, edge_b, n_groups)
     n_edges = np.bincount(block_of[edge_a], minlength=form.n_blocks)
-    n_in = np.bincount(block_of[block_of >= 0], minlength=form.n_blocks)
     n_trees = np.bincount(block_of[np.unique(tree, return_index=True)[1]], minlength=form.n_blocks)
-    passed &= n_edges == n_in - n_trees
+    passed &= n_edges == np.bincount(block_of, minlength=form.n_blocks) - n_trees
     if not passed.any():
         return passed, None
-    hull = not (clique.any() or follow.any() or products[0].size)
-    return passed, (group, n_groups, first, second, pairs, not hull)
+    return passed, (group, n_groups, first, second, pairs, not (rules.any() or products[0].size))
+
+
+def _blocks_of_groups(form: NormalForm, group: IntArray, n_groups: int) -> IntArray:
+    block = np.zeros(n_groups, dtype=np.int64)
+    block[group[group >= 0]] = form.column_block[group >= 0]
+    return block
 
 
 def _as_upper_rows(form: NormalForm) -> tuple[FloatArray, FloatArray]:
@@ -223,130 +204,99 @@ def _kinds(
     kind[owner[several]] = np.where(kind[owner[several]] == _PAIR, _UNKNOWN, _STATE)
 
     # p = y, where a state has one partner only: the rows do not say which is which, other rows of the two do.
-    short = np.flatnonzero(marginal & (size == 2))
-    if short.size:
-        place = np.argsort(form.row, kind="stable")
-        starts = np.searchsorted(form.row[place], short)
-        u, v = form.column[place[starts]], form.column[place[starts + 1]]
-        for _ in range(short.size + 1):
-            before = kind.copy()
-            kind[v[(kind[u] == _PAIR) & (kind[v] == _UNKNOWN)]] = _STATE
-            kind[u[(kind[v] == _PAIR) & (kind[u] == _UNKNOWN)]] = _STATE
-            kind[v[(kind[u] == _STATE) & (kind[v] == _UNKNOWN)]] = _PAIR
-            kind[u[(kind[v] == _STATE) & (kind[u] == _UNKNOWN)]] = _PAIR
-            if np.array_equal(before, kind):
-                break
-        mixed = kind[u] + kind[v] == _STATE + _PAIR
-        mixed &= kind[u] != kind[v]
-        owner[short[mixed]] = np.where(kind[u] == _STATE, u, v)[mixed]
+    short = marginal & (size == 2)
+    u, v = form.column[short[form.row]].reshape(-1, 2).T
+    for _ in range(u.size + 1):
+        before = kind.copy()
+        for known, other in ((u, v), (v, u)):
+            new = (kind[known] != _UNKNOWN) & (kind[other] == _UNKNOWN)
+            kind[other[new]] = _STATE + _PAIR - kind[known[new]]
+        if np.array_equal(before, kind):
+            break
+    owner[short] = np.where(kind[u] + kind[v] != _STATE + _PAIR, -1, np.where(kind[u] == _STATE, u, v))
     return kind, owner
 
 
-def _two_rows(form: NormalForm, member: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
-    """The pair variables, ascending, and the two rows that each is a member of."""
-    order = np.argsort(form.column[member], kind="stable")
-    column, row = form.column[member][order], form.row[member][order]
-    return column[::2], row[::2], row[1::2]
+def _groups(
+    form: NormalForm, state: BoolArray, once: BoolArray, owner: IntArray, row_a: IntArray, row_b: IntArray
+) -> tuple[IntArray, int]:
+    """The group of every column in `state`, -1 for others, and the number of groups.
 
-
-def _groups_of_neighbours(
-    form: NormalForm,
-    passed: BoolArray,
-    group: IntArray,
-    owner: IntArray,
-    marginal: BoolArray,
-    total: BoolArray,
-    pairs: IntArray,
-    row_a: IntArray,
-    row_b: IntArray,
-) -> None:
-    """Complete `group` for states without a row ``sum y = 1``.
-
-    Rows joined by their pair variables form an edge with two sides. If the states of one side are all of a group, or a
-    row `total` says it, the pair variables add up to 1, hence so do the states of both sides: they are groups.
+    Marginal rows joined by their pair variables form an edge with two sides. The states of a side are of one group, as
+    those of a row `once` are.
     """
-    if not pairs.size:
-        passed[form.row_block[total]] = False
-        return
-    n = form.n_rows
-    _, edge = components(row_a, row_b, n)
-    edge_of = np.full(form.n_columns, -1, dtype=np.int64)
-    edge_of[pairs] = edge[row_a]
-    adds_up = _complete_edges(form, passed, total, edge_of, n)
-    if not (group[owner[np.concatenate([row_a, row_b])]] < 0).any():
-        return
-    broken, side = signed_components(row_a, row_b, np.ones(row_a.size, dtype=np.bool_), n)
-    rows = np.flatnonzero(marginal & (owner >= 0) & ~broken)
-    half = 2 * edge[rows] + side[rows]
-    by_half = np.argsort(half, kind="stable")
-    halves, starts = np.unique(half[by_half], return_index=True)
-    states = {int(h): owner[part] for h, part in zip(halves, np.split(rows[by_half], starts[1:]), strict=True)}
-    size = np.bincount(group[group >= 0], minlength=form.n_rows + halves.size + 1)
-    fresh = form.n_rows
-    waiting = [h for h in states if (group[states[h]] < 0).all()]
-    while waiting:
-        left = []
-        for h in waiting:
-            members, others = states[h], states.get(h ^ 1)
-            if (group[members] >= 0).any():
-                continue  # determined by another edge, or refused below
-            if adds_up[h // 2] and np.unique(members).size == members.size:
-                group[members] = fresh
-                size[fresh] = members.size
-                fresh += 1
-                continue
-            known = -1 if others is None else int(group[others[0]])
-            complete = known >= 0 and others is not None and bool((group[others] == known).all())
-            if complete and others is not None and others.size == size[known] == np.unique(others).size:
-                group[members] = fresh
-                size[fresh] = members.size
-                fresh += 1
-            else:
-                left.append(h)
-        if len(left) == len(waiting):
-            return
-        waiting = left
+    n, m = form.n_columns, form.n_rows
+    inside = once[form.row]
+    rows = np.flatnonzero(owner >= 0)
+    # Nodes are the columns, the rows, and copies of the rows that stand for the other sides of their edges.
+    a = np.concatenate([form.column[inside], owner[rows], n + row_a, n + row_b])
+    b = np.concatenate([n + form.row[inside], n + rows, n + m + row_b, n + m + row_a])
+    _, label = components(a, b, n + 2 * m)
+    group = np.full(n, -1, dtype=np.int64)
+    numbers, group[state] = np.unique(label[:n][state], return_inverse=True)
+    return group, numbers.size
 
 
-def _complete_edges(
-    form: NormalForm, passed: BoolArray, total: BoolArray, edge_of: IntArray, n_edges: int
-) -> BoolArray:
-    """Edges whose pair variables are all once in some row `total`; a row with other columns fails."""
-    complete = np.zeros(n_edges, dtype=bool)
-    entries = total[form.row]
-    row, edge = form.row[entries], edge_of[form.column[entries]]
-    last = np.full(form.n_rows, -1, dtype=np.int64)
-    last[row] = edge
-    wrong = total & (last < 0)
-    wrong[row[edge != last[row]]] = True
-    size = np.bincount(edge_of[edge_of >= 0], minlength=n_edges)
-    count = np.bincount(row, minlength=form.n_rows)
-    wrong[total & (count != size[np.maximum(last, 0)])] = True
-    passed[form.row_block[wrong]] = False
-    complete[last[total & ~wrong]] = True
-    return complete
-
-
-def _check_totals(
+def _check_marginals(
     form: NormalForm,
     passed: BoolArray,
     group: IntArray,
+    n_groups: int,
     owner: IntArray,
-    total: BoolArray,
-    pairs: IntArray,
     row_a: IntArray,
     row_b: IntArray,
 ) -> None:
-    """Rows `total` are implied if the marginal rows of their pair variables are those of two whole groups."""
-    if not total.any() or not pairs.size:
-        return
-    _, edge = components(row_a, row_b, form.n_rows)
-    n_rows = np.bincount(edge[np.unique(np.concatenate([row_a, row_b]))], minlength=form.n_rows)
-    size = np.bincount(group[group >= 0], minlength=int(group.max(initial=0)) + 1)
-    wanted = size[group[owner[row_a]]] + size[group[owner[row_b]]]
-    partial = np.zeros(form.n_columns, dtype=bool)
-    partial[pairs[n_rows[edge[row_a]] != wanted]] = True
-    passed[form.row_block[form.row[total[form.row] & partial[form.column]]]] = False
+    """Every state of a group has one row for every edge of the group that has pair variables, and no pair has two."""
+    rows, there = np.concatenate([row_a, row_b]), group[owner[np.concatenate([row_b, row_a])]]
+    # The edge of a row: all its pair variables lead to the same group.
+    target = np.full(form.n_rows, -1, dtype=np.int64)
+    target[rows] = there
+    passed[form.row_block[rows[target[rows] != there]]] = False
+    used = np.flatnonzero(target >= 0)
+    keys, times = np.unique(owner[used] * n_groups + target[used], return_counts=True)
+    passed[form.column_block[keys[times > 1] // n_groups]] = False
+    # All states of the group, once each.
+    sides, count = np.unique(group[keys // n_groups] * n_groups + keys % n_groups, return_counts=True)
+    short = count != np.bincount(group[group >= 0], minlength=n_groups)[sides // n_groups]
+    passed[_blocks_of_groups(form, group, n_groups)[sides[short] // n_groups]] = False
+    # Two pair variables for one pair of states would count it twice.
+    first, second = owner[row_a], owner[row_b]
+    code = np.sort(np.minimum(first, second) * form.n_columns + np.maximum(first, second))
+    passed[form.column_block[code[1:][code[1:] == code[:-1]] // form.n_columns]] = False
+
+
+def _check_sums(
+    form: NormalForm,
+    passed: BoolArray,
+    group: IntArray,
+    n_groups: int,
+    once: BoolArray,
+    total: BoolArray,
+    pairs: IntArray,
+    first: IntArray,
+    second: IntArray,
+) -> None:
+    """Rows `once` are over whole groups and rows `total` over whole edges, and every group has the sum 1 by one.
+
+    The pair variables of an edge add up to the same number as the states of either group.
+    """
+    edge = np.full(form.n_columns, -1, dtype=np.int64)
+    edge[pairs] = np.minimum(group[first], group[second]) * n_groups + np.maximum(group[first], group[second])
+    _, joined = components(group[first], group[second], n_groups)
+    sure = np.zeros(n_groups, dtype=bool)
+    for rows, of_column in ((once, group), (total, edge)):
+        inside = rows[form.row]
+        row, owner = form.row[inside], of_column[form.column[inside]]
+        owner_of_row = np.full(form.n_rows, -1, dtype=np.int64)
+        owner_of_row[row] = owner
+        passed[form.row_block[row[(owner < 0) | (owner != owner_of_row[row])]]] = False
+        whole = np.flatnonzero(rows & passed[form.row_block])
+        known, size = np.unique(of_column, return_counts=True)
+        wrong = form.plus[whole] != size[np.searchsorted(known, owner_of_row[whole])]
+        passed[form.row_block[whole[wrong]]] = False
+        sure[joined[owner_of_row[whole] % max(n_groups, 1)]] = True
+    unsure = (group >= 0) & ~sure[joined[group]]
+    passed[form.column_block[unsure]] = False
 
 
 def _products(
@@ -363,72 +313,25 @@ def _products(
 
     For a pair variable with marginal rows these rows are implied: its two states must be theirs.
     """
-    n = form.n_columns
-    low, high = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
-    low[pairs], high[pairs] = np.minimum(first, second), np.maximum(first, second)
-    with_marginals = np.zeros(n, dtype=bool)
-    with_marginals[pairs] = True
-
+    ends = np.full((form.n_columns, 2), -1, dtype=np.int64)
+    ends[pairs] = np.sort(np.stack([first, second], axis=1), axis=1)
+    single = ends[:, 0] < 0
     inside = product[form.row]
-    order = np.argsort(form.row[inside & (value > 0)], kind="stable")
-    ends = np.sort(form.column[inside & (value > 0)][order].reshape(-1, 2), axis=1)
-    rows = np.flatnonzero(product)
-    variable = np.zeros(form.n_rows, dtype=np.int64)
-    variable[form.row[inside & (value < 0)]] = form.column[inside & (value < 0)]
-    own = variable[rows]
-    new = low[own] < 0
-    low[own[new]], high[own[new]] = ends[new, 0], ends[new, 1]
-    passed[form.row_block[rows[(low[own] != ends[:, 0]) | (high[own] != ends[:, 1])]]] = False
-
-    upper = link[form.row]
-    pair_of, state_of = np.full(form.n_rows, -1, dtype=np.int64), np.full(form.n_rows, -1, dtype=np.int64)
-    pair_of[form.row[upper & (value > 0)]] = form.column[upper & (value > 0)]
-    state_of[form.row[upper & (value < 0)]] = form.column[upper & (value < 0)]
-    rows = np.flatnonzero(link)
-    p, y = pair_of[rows], state_of[rows]
-    passed[form.row_block[rows[(y != low[p]) & (y != high[p])]]] = False
-    below_low, below_high, above = (np.zeros(n, dtype=bool) for _ in range(3))
-    below_low[p[y == low[p]]] = True
-    below_high[p[y == high[p]]] = True
-    above[own] = True
-    single = (low >= 0) & ~with_marginals
-    passed[form.column_block[single & ~(below_low & below_high & above)]] = False
+    p, states = form.column[inside & (value < 0)], form.column[inside & (value > 0)].reshape(-1, 2)
+    new = single[p]
+    ends[p[new]] = states[new]
+    passed[form.column_block[p[(ends[p] != states).any(axis=1)]]] = False
+    below = np.zeros((form.n_columns, 2), dtype=bool)
+    inside = link[form.row]
+    p, state = form.column[inside & (value > 0)], form.column[inside & (value < 0)]
+    is_end = ends[p] == state[:, None]
+    passed[form.column_block[p[~is_end.any(axis=1)]]] = False
+    at, end = np.nonzero(is_end)
+    below[p[at], end] = True
+    single &= ends[:, 0] >= 0
+    passed[form.column_block[single & ~below.all(axis=1)]] = False
     columns = np.flatnonzero(single & passed[form.column_block])
-    return low[columns], high[columns], columns
-
-
-def _check_marginals(
-    form: NormalForm,
-    passed: BoolArray,
-    group: IntArray,
-    owner: IntArray,
-    pairs: IntArray,
-    row_a: IntArray,
-    row_b: IntArray,
-) -> None:
-    """Every state of a group has one row for every edge of the group that has pair variables, and no pair has two."""
-    rows = np.concatenate([row_a, row_b])
-    there = owner[np.concatenate([row_b, row_a])]
-    n_groups = int(group.max(initial=0)) + 1
-    # The edge of a row: all its pair variables lead to the same group.
-    target = np.full(form.n_rows, -1, dtype=np.int64)
-    target[rows] = group[there]
-    passed[form.row_block[np.isin(np.arange(form.n_rows), rows[target[rows] != group[there]])]] = False
-    used = np.unique(rows)
-    state, edge = owner[used], target[used]
-    key = state * n_groups + edge
-    unique, count = np.unique(key, return_counts=True)
-    passed[form.column_block[unique[count > 1] // n_groups]] = False
-    # All states of the group, once each.
-    size = np.bincount(group[group >= 0], minlength=n_groups)
-    edges, rows_of = np.unique(group[unique // n_groups] * n_groups + unique % n_groups, return_counts=True)
-    short = edges[rows_of != size[edges // n_groups]] // n_groups
-    passed[form.column_block[np.isin(group, short) & (group >= 0)]] = False
-    # Two pair variables for one pair of states would count it twice.
-    first, second = owner[row_a], owner[row_b]
-    code = np.minimum(first, second) * form.n_columns + np.maximum(first, second)
-    _, where, count = np.unique(code, return_index=True, return_counts=True)
-    passed[form.column_block[pairs[where[count > 1]]]] = False
+    return ends[columns, 0], ends[columns, 1], columns
 
 
 def _with_rules(
@@ -437,123 +340,94 @@ def _with_rules(
     group: IntArray,
     n_groups: int,
     value: FloatArray,
-    clique: BoolArray,
-    follow: BoolArray,
+    rules: BoolArray,
     marginal_pairs: tuple[IntArray, IntArray, IntArray],
     products: tuple[IntArray, IntArray, IntArray],
 ) -> tuple[IntArray, IntArray, IntArray] | None:
     """The pairs of states that may meet: those of marginal rows, and all others across an edge of rules or products.
 
-    Rules are rows ``sum of states <= 1`` (no two of them meet) and ``sum of states <= sum of states of one other
-    group`` (they meet no state that is left out). Edges that have no marginal rows list all their pairs.
+    Edges that have no marginal rows list all their pairs. None if there are too many of them.
     """
+    if not rules.any() and not products[2].size:
+        return marginal_pairs
     n = form.n_columns
-    first, second, pairs = marginal_pairs
-    forbidden = _forbidden_by_cliques(form, group, clique)
-    more = _forbidden_by_followers(form, passed, group, n_groups, value, follow)
-    if forbidden is None or more is None:
+    forbidden = _forbidden(form, passed, group, n_groups, value, rules)
+    if forbidden is None:
         return None
-    u, v = np.concatenate([forbidden, more], axis=1)
-    p_first, p_second, p_column = products
-    passed[form.column_block[p_column[group[p_first] == group[p_second]]]] = False
+    p_column = products[2]
+    passed[form.column_block[p_column[group[products[0]] == group[products[1]]]]] = False
     # The relaxation of rules and products has fractional vertices: only integer states make the program exact.
     touched = np.zeros(form.n_blocks, dtype=bool)
-    touched[form.row_block[clique | follow]] = True
+    touched[form.row_block[rules]] = True
     touched[form.column_block[p_column]] = True
     passed[form.column_block[touched[form.column_block] & (group >= 0) & ~form.integer]] = False
 
-    def ordered(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
+    def coded(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
+        """Numbers of edges and of pairs of states, the state of the smaller group first."""
         swap = group[x] > group[y]
-        return np.where(swap, y, x), np.where(swap, x, y)
+        x, y = np.where(swap, y, x), np.where(swap, x, y)
+        return group[x] * n_groups + group[y], x * n + y
 
-    first, second = ordered(first, second)
-    p_first, p_second = ordered(p_first, p_second)
-    u, v = ordered(u, v)
-    if not u.size and not p_column.size:
-        return first, second, pairs
-    with_pairs = np.unique(group[first] * n_groups + group[second])
-    wanted = np.concatenate([group[u] * n_groups + group[v], group[p_first] * n_groups + group[p_second]])
-    edges = np.setdiff1d(wanted, with_pairs)
+    edge, code = coded(*marginal_pairs[:2])
+    p_edge, p_code = coded(*products[:2])
+    forbidden_edge, forbidden_code = coded(*forbidden)
     # A product in addition to marginal rows would be a second variable of its pair.
-    passed[form.column_block[p_column[np.isin(group[p_first] * n_groups + group[p_second], with_pairs)]]] = False
+    passed[form.column_block[p_column[np.isin(p_edge, edge)]]] = False
+    edges = np.setdiff1d(np.concatenate([forbidden_edge, p_edge]), edge)
     size = np.bincount(group[group >= 0], minlength=n_groups)
-    if int((size[edges // n_groups] * size[edges % n_groups]).sum()) > _MOST_PAIRS:
+    a, b = np.divmod(edges, max(n_groups, 1))
+    if int((size[a] * size[b]).sum()) > _MOST_PAIRS:
         return None
     members = np.split(np.argsort(group, kind="stable")[int((group < 0).sum()) :], np.cumsum(size)[:-1])
-    listed = [
-        np.array(np.meshgrid(members[e // n_groups], members[e % n_groups], indexing="ij")).reshape(2, -1)
-        for e in edges
-    ]
-    new_first, new_second = np.concatenate([np.zeros((2, 0), dtype=np.int64), *listed], axis=1)
-    code, p_code = new_first * n + new_second, p_first * n + p_second
-    unique, where = np.unique(p_code, return_index=True)
-    passed[form.column_block[np.delete(p_column, where)]] = False  # a second variable of the same pair
-    new_pairs = np.full(new_first.size, -1, dtype=np.int64)
-    if unique.size and code.size:
-        place = np.minimum(np.searchsorted(unique, code), unique.size - 1)
-        new_pairs = np.where(unique[place] == code, p_column[where][place], -1)
-    first, second = np.concatenate([first, new_first]), np.concatenate([second, new_second])
-    pairs = np.concatenate([pairs, new_pairs])
-    forbidden_codes = np.unique(u * n + v)
-    allowed = ~np.isin(first * n + second, forbidden_codes)
-    # Two groups whose states may not meet leave no label: a solver will name the rows.
+    listed = [np.add.outer(members[i] * n, members[j]).ravel() for i, j in zip(a, b, strict=True)]
+    # The variable of a pair is that of the product, which comes first.
+    codes = np.concatenate([p_code, *listed])
+    variable = np.concatenate([p_column, np.full(codes.size - p_code.size, -1)])
+    new, at = np.unique(codes, return_index=True)
+    passed[form.column_block[np.setdiff1d(p_column, variable[at])]] = False  # a second variable of the same pair
+    code, pairs = np.concatenate([code, new]), np.concatenate([marginal_pairs[2], variable[at]])
+    # A forbidden product is 0 by its rows, whatever its coefficient: it has no place among the pairs that may meet.
+    allowed = ~np.isin(code, forbidden_code)
+    first, second = np.divmod(code, n)
+    # Two groups of which no states may meet leave no label: a solver will name the rows.
     edge = group[first] * n_groups + group[second]
-    empty = np.setdiff1d(edge, edge[allowed])
-    without = np.isin(group, np.concatenate([empty // n_groups, empty % n_groups])) & (group >= 0)
-    passed[form.column_block[without]] = False
-    # A forbidden product is 0 by its rows for any coefficient: it has no place among the pairs that may meet.
+    empty = np.setdiff1d(edge, edge[allowed]) // max(n_groups, 1)
+    passed[_blocks_of_groups(form, group, n_groups)[empty]] = False
     return first[allowed], second[allowed], pairs[allowed]
 
 
-def _forbidden_by_cliques(form: NormalForm, group: IntArray, clique: BoolArray) -> IntArray | None:
-    """Pairs of states of different groups that share a row ``sum <= 1``; None if they are too many to list."""
-    found = [np.zeros((2, 0), dtype=np.int64)]
-    size = form.plus + form.minus
-    if int((size[clique] * (size[clique] - 1) // 2).sum()) > _MOST_PAIRS:
-        return None
-    for m in np.unique(size[clique]).tolist():
-        inside = (clique & (size == m))[form.row]
-        order = np.argsort(form.row[inside], kind="stable")
-        columns = form.column[inside][order].reshape(-1, m)
-        i, j = np.triu_indices(m, 1)
-        found.append(np.array([columns[:, i].ravel(), columns[:, j].ravel()]))
-    u, v = np.concatenate(found, axis=1)
-    across = (group[u] != group[v]) & (group[u] >= 0) & (group[v] >= 0)  # within a group the row says nothing new
-    return np.array([u[across], v[across]])
-
-
-def _forbidden_by_followers(
-    form: NormalForm, passed: BoolArray, group: IntArray, n_groups: int, value: FloatArray, follow: BoolArray
+def _forbidden(
+    form: NormalForm, passed: BoolArray, group: IntArray, n_groups: int, value: FloatArray, rules: BoolArray
 ) -> IntArray | None:
-    """Pairs of states that rows ``sum of states <= sum of states of one other group`` forbid; None if too many."""
-    entries = follow[form.row]
-    row, column, positive = form.row[entries], form.column[entries], value[entries] > 0
-    owner, source = np.full(form.n_rows, -1, dtype=np.int64), np.full(form.n_rows, -1, dtype=np.int64)
-    owner[row[positive]], source[row[~positive]] = group[column[positive]], group[column[~positive]]
-    other = np.where(positive, owner[row], source[row]) != group[column]
-    wrong = np.zeros(form.n_rows, dtype=bool)
-    wrong[row[other]] = True
-    wrong |= follow & ((owner == source) | (owner < 0) | (source < 0))
-    passed[form.row_block[wrong]] = False
-    rows = np.flatnonzero(follow & ~wrong)
-    size = np.bincount(group[group >= 0], minlength=n_groups)
-    start = np.concatenate([[0], np.cumsum(size)])
+    """Pairs of states of different groups that may not meet; None if they are too many to list.
+
+    No two states of a row ``sum of states <= 1`` meet. Those of ``sum of states <= sum of states of one other group``
+    meet no state of this group that is left out.
+    """
+    if not rules.any():
+        return np.zeros((2, 0), dtype=np.int64)
+    rows, shape = np.flatnonzero(rules), (np.count_nonzero(rules), form.n_columns)
+    entries = rules[form.row]
+    row, column, sign = (np.cumsum(rules) - 1)[form.row[entries]], form.column[entries], value[entries]
+    positive = sign > 0
+    lead, source = np.full(rows.size, -1), np.full(rows.size, -1)
+    lead[row[positive]], source[row[~positive]] = group[column[positive]], group[column[~positive]]
+    follow = source >= 0
+    leaders = sp.csr_array((sign[positive], (row[positive], column[positive])), shape=shape)
+    # The states of each group, and at last of none.
     states = np.argsort(group, kind="stable")[int((group < 0).sum()) :]
-    count = size[source[rows]]
-    leading = np.bincount(row[positive], minlength=form.n_rows)[rows]
-    if int((count * leading).sum()) > _MOST_PAIRS:
+    ptr = np.cumsum(np.bincount(group + 1, minlength=n_groups + 2))
+    ptr = np.append(ptr[:-1], ptr[-2:-1])
+    members = sp.csr_array((np.ones(states.size), states, ptr - ptr[0]), shape=(n_groups + 1, form.n_columns))
+    # What they do not meet: the source group less the states that the row names, or one another.
+    named = ~positive | ~follow[row]
+    others = members[source] + sp.csr_array((sign[named], (row[named], column[named])), shape=shape)
+    others.eliminate_zeros()
+    mixed = follow[row] & positive & ((group[column] != lead[row]) | (group[column] == source[row]))
+    wrong = np.concatenate([row[mixed], np.repeat(np.arange(rows.size), np.diff(others.indptr))[others.data != 1]])
+    passed[form.row_block[rows[wrong]]] = False
+    if (np.diff(leaders.indptr) * np.diff(others.indptr) / np.where(follow, 1, 2)).sum() > _MOST_PAIRS:
         return None
-    # Every state of the source group, less those that the row names ...
-    at = np.repeat(rows, count)
-    offset = np.arange(at.size) - np.repeat(np.cumsum(count) - count, count)
-    state = states[start[source[at]] + offset] if at.size else np.zeros(0, dtype=np.int64)
-    named = np.isin(at * form.n_columns + state, row[~positive] * form.n_columns + column[~positive])
-    at, state = at[~named], state[~named]
-    # ... with every state on the other side of the row.
-    order = np.argsort(row[positive], kind="stable")
-    leaders, by_row = column[positive][order], row[positive][order]
-    begin, end = np.searchsorted(by_row, at), np.searchsorted(by_row, at, side="right")
-    times = end - begin
-    state = np.repeat(state, times)
-    place = np.arange(state.size) - np.repeat(np.cumsum(times) - times, times) + np.repeat(begin, times)
-    return np.array([leaders[place], state]) if state.size else np.zeros((2, 0), dtype=np.int64)
+    u, v = (leaders.T @ others).nonzero()
+    across = group[u] != group[v]  # within a group the row says nothing new
+    return np.stack([u[across], v[across]]).astype(np.int64)
