@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 
@@ -22,7 +18,7 @@ pytest.importorskip("distributed", reason="dask is an extra: pip install 'struct
 
 from distributed import Client, LocalCluster
 
-from structopt.distributed import ShardedRisk, Workers, passes, shards
+from structopt.distributed import ShardedRisk, passes, shards
 
 
 def data(n=60, d=5):
@@ -177,22 +173,6 @@ def test_the_shard_that_kills_workers_is_named_among_others(workers, tmp_path, m
     assert risk(np.ones(5))[0] == ShardedRisk(hinge, 5, "sequential")(np.ones(5))[0]
 
 
-def test_a_full_disk_and_other_errors_of_a_load_are_named(workers, tmp_path):
-    full = tmp_path / "full"
-    full.touch()
-
-    def load(k, n):
-        if k == 1 and full.exists():
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return hinge(k, n)
-
-    with pytest.raises(ShardFailed, match=r"Shard 1 of 3: OSError: \[Errno 28\] No space left on device") as caught:
-        ShardedRisk(load, 3, workers)
-    assert caught.value.shard == 1
-    full.unlink()
-    assert np.isfinite(ShardedRisk(load, 3, workers)(np.ones(5))[0])
-
-
 def test_a_cluster_without_workers_is_named(monkeypatch):
     monkeypatch.setattr(passes, "_LONELY", 0.5)
     with (
@@ -289,115 +269,3 @@ def test_ctrl_c_keeps_the_best_weights(workers, ctrl_c):
     result = bmrm(risk, lam=1e-6, tol=0, callback=lambda so_far: passes.append(so_far.passes))
     assert result.stopped == "interrupted" and np.isfinite(result.objective)
     assert risk(result.w)[0] <= 1.5
-
-
-SCRIPT = """
-    import os, sys, time
-    import numpy as np
-    from structopt.distributed import ShardedRisk
-    from structopt.risks import Hinge
-    from structopt.train import bmrm
-    from structopt.train.checkpoint import Checkpoint
-
-    def load(k, n):
-        rng = np.random.default_rng(k)
-        X = rng.normal(size=(40, 5))
-        return Hinge(X, np.sign(X[:, 0] + 0.5 * rng.normal(size=40)))
-
-    def tell(result):
-        print("pass", result.passes, flush=True)
-
-    if __name__ == "__main__":
-        with ShardedRisk(load, 4, n_workers=1) as risk:
-            print("workers", *risk.workers.client.run(os.getpid).values(), flush=True)
-            result = bmrm(risk, lam=1e-3, tol=1e-4, callback=tell, checkpoint=Checkpoint(sys.argv[1], every=0))
-            print("result", result.stopped, result.w.tobytes().hex(), flush=True)
-"""
-
-
-def started(tmp_path):
-    """The script above with its workers; what it prints comes line by line."""
-    script = tmp_path / "driver.py"
-    script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path / "run.npz")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        start_new_session=True,
-    )
-
-
-def read_until(process, word):
-    assert process.stdout is not None
-    lines = []
-    for line in process.stdout:
-        lines.append(line.split())
-        if line.startswith(word):
-            return lines
-    raise AssertionError(f"{lines} {process.stderr.read() if process.stderr else ''}")
-
-
-def gone(pids, seconds=30):
-    """Whether all processes end within some seconds."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        alive = [pid for pid in pids if os.path.exists(f"/proc/{pid}") and "zombie" not in status(pid)]
-        if not alive:
-            return True
-        time.sleep(0.1)
-    return False
-
-
-def status(pid):
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-            return file.read()
-    except OSError:
-        return "zombie"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
-def test_a_killed_driver_resumes_and_leaves_no_process(tmp_path, workers):
-    expected = bmrm(ShardedRisk(_of_script, 4, "sequential"), lam=1e-3, tol=1e-4)
-    first = started(tmp_path)
-    lines = read_until(first, "pass 4")
-    first.kill()
-    first.communicate()
-    passes = []
-    risk = ShardedRisk(_of_script, 4, workers)
-    found = bmrm(
-        risk, lam=1e-3, tol=1e-4, callback=lambda r: passes.append(r.passes) and None, checkpoint=tmp_path / "run.npz"
-    )
-    assert passes[0] > 3
-    np.testing.assert_array_equal(found.w, expected.w)
-    assert gone([int(word) for word in lines[0][1:]])
-
-
-def _of_script(k, n):
-    rng = np.random.default_rng(k)
-    X = rng.normal(size=(40, 5))
-    return Hinge(X, np.sign(X[:, 0] + 0.5 * rng.normal(size=40)))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
-def test_ctrl_c_in_a_terminal_leaves_no_process(tmp_path):
-    process = started(tmp_path)
-    lines = read_until(process, "pass 2")
-    os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the workers, too
-    rest, errors = process.communicate(timeout=120)
-    assert "result interrupted" in rest, (rest[-500:], errors[-2000:])
-    assert gone([int(word) for word in lines[0][1:]])
-
-
-def test_processes_end_with_the_object(workers):
-    own = Workers(n_workers=1)
-    pids = list(own.client.run(os.getpid).values())
-    own.close()
-    assert gone(pids) if os.path.isdir("/proc") else True
-    with pytest.raises(ClusterLost):
-        own.check()

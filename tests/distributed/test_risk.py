@@ -44,20 +44,6 @@ def sequences(k, n):
     return so.train.StructuredRisk(so.structures.Chain(3), X[k::n], Y[k::n], "slack")
 
 
-def part_of_a_whole(k, n):
-    return Hinge(*data()).shard(k, n)
-
-
-def empty_last(k, n):
-    return None if k == n - 1 else hinge(k, n - 1)
-
-
-def weighted(k, n):
-    X, y = data()
-    s = np.linspace(0.1, 2.0, len(y))
-    return Hinge(X[k::n], y[k::n], sample_weight=s[k::n]), s[k::n].sum()
-
-
 LOADERS = [hinge, sparse_logistic, classes, sequences]
 
 
@@ -87,25 +73,6 @@ def test_other_trainers_and_regularizers(workers):
         assert found[0].objective == pytest.approx(found[1].objective, rel=2e-3)
     found = [proximal_bundle(risk, lam=0.05, tol=1e-2) for risk in (parts, whole)]
     assert found[0].objective == pytest.approx(found[1].objective, rel=2e-2)
-
-
-def test_parts_made_by_shard_add_up(workers):
-    w = np.ones(5)
-    assert ShardedRisk(part_of_a_whole, 4, workers, combine="sum")(w)[0] == pytest.approx(hinge(0, 1)(w)[0])
-
-
-def test_masses_weigh_the_parts(workers):
-    w = np.ones(5)
-    X, y = data()
-    whole = Hinge(X, y, sample_weight=np.linspace(0.1, 2.0, len(y)))
-    assert ShardedRisk(weighted, 4, workers)(w)[0] == pytest.approx(whole(w)[0])
-
-
-def test_a_part_without_examples(workers):
-    parts = ShardedRisk(empty_last, 5, workers)
-    assert len(parts) == 60 and parts(np.ones(5))[0] == pytest.approx(hinge(0, 1)(np.ones(5))[0])
-    with pytest.raises(DeclarationError, match="None of the 2 shards"):
-        ShardedRisk(lambda k, n: None, 2, workers)
 
 
 def test_parts_that_do_not_fit_together_are_refused(workers):

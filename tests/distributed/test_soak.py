@@ -8,11 +8,13 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
 
 import structopt as so
+from structopt.errors import ClusterLost
 from structopt.risks import Hinge
 from structopt.train import bmrm
 
@@ -38,6 +40,14 @@ def is_alive(pid):
             return "zombie" not in file.read()
     except OSError:
         return False
+
+
+def gone(pids, seconds=30):
+    """Return whether all processes end within some seconds."""
+    end = time.monotonic() + seconds
+    while any(map(is_alive, pids)) and time.monotonic() < end:
+        time.sleep(0.1)
+    return not any(map(is_alive, pids))
 
 
 @pytest.mark.slow
@@ -101,30 +111,39 @@ SCRIPT = """
         trainer = {"bmrm": bmrm, "block_ascent": block_ascent}[sys.argv[2]]
         with ShardedRisk(load, 3, n_workers=1) as risk:
             print("workers", *risk.workers.client.run(os.getpid).values(), flush=True)
-            trainer(
+            result = trainer(
                 risk, lam=0.02, tol=1e-3, checkpoint=Checkpoint(sys.argv[1], every=0),
                 callback=lambda result: print("pass", result.passes, flush=True),
             )
+            print("result", result.stopped, flush=True)
 """
+
+
+def started(tmp_path, trainer, word):
+    """Start the script above; return its process as soon as it prints `word`, and the numbers of its workers."""
+    script = tmp_path / "driver.py"
+    script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
+    driver = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "run.npz"), trainer.__name__],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    )
+    assert driver.stdout is not None and driver.stderr is not None
+    lines = []
+    for line in driver.stdout:
+        lines.append(line.split())
+        if line.startswith(word):
+            return driver, [int(pid) for pid in lines[0][1:]]
+    raise AssertionError(f"{lines} {driver.stderr.read()}")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer", [bmrm, block_ascent])
 def test_a_killed_driver_resumes_to_the_same_weights(trainer, tmp_path):
-    script, saved = tmp_path / "driver.py", tmp_path / "run.npz"
-    script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
-    driver = subprocess.Popen(
-        [sys.executable, str(script), str(saved), trainer.__name__],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert driver.stdout is not None
-    lines = []
-    for line in driver.stdout:
-        lines.append(line.split())
-        if line.startswith("pass 5"):
-            break
+    driver, pids = started(tmp_path, trainer, "pass 5")
     driver.kill()
     driver.communicate()
     passes = []
@@ -132,16 +151,33 @@ def test_a_killed_driver_resumes_to_the_same_weights(trainer, tmp_path):
         expected = trainer(risk, lam=LAM, tol=TOL)
     with ShardedRisk(chains, 3, n_workers=1) as risk:
         found = trainer(
-            risk, lam=LAM, tol=TOL, checkpoint=saved, callback=lambda result: passes.append(result.passes) and None
+            risk,
+            lam=LAM,
+            tol=TOL,
+            checkpoint=tmp_path / "run.npz",
+            callback=lambda result: passes.append(result.passes) and None,
         )
     assert passes[0] >= 5 and found.converged
     np.testing.assert_array_equal(found.w, expected.w)
-    end = threading.Event()
-    for _ in range(300):
-        if not any(is_alive(int(pid)) for pid in lines[0][1:]):
-            break
-        end.wait(0.1)
-    assert not any(is_alive(int(pid)) for pid in lines[0][1:])
+    assert gone(pids)
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_leaves_no_process(tmp_path):
+    driver, pids = started(tmp_path, bmrm, "pass 2")
+    os.killpg(driver.pid, signal.SIGINT)  # a terminal sends it to the workers, too
+    rest, errors = driver.communicate(timeout=120)
+    assert "result interrupted" in rest, (rest[-500:], errors[-2000:])
+    assert gone(pids)
+
+
+def test_processes_end_with_the_object():
+    own = Workers(n_workers=1)
+    pids = list(own.client.run(os.getpid).values())
+    own.close()
+    assert gone(pids)
+    with pytest.raises(ClusterLost):
+        own.check()
 
 
 def test_shards_that_do_not_fit_are_loaded_in_every_pass(workers, monkeypatch, tmp_path):
