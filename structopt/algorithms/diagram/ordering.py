@@ -50,9 +50,7 @@ def best_orders(program: Program, block: IntArray) -> list[IntArray]:
     starts = dict.fromkeys([int(by_degree[0]), int(by_degree[-1]), 0, n - 1, n // 2])
     work = float(n) * float(len(structure[1]))
     chosen = list(starts)[: 5 if work <= _MOST_WORK else 2 if work <= _LARGE_WORK else 1]
-    for start in chosen:
-        for separators in (False, True):
-            candidates.append(_greedy(structure, start, separators))
+    candidates += [_greedy(structure, start, separators) for start in chosen for separators in (False, True)]
     estimates = np.array([_estimate(structure, order) for order in candidates])
     found: list[IntArray] = []
     for k in np.argsort(estimates, kind="stable").tolist():
@@ -69,11 +67,6 @@ def _structure(block: Any, items: Any, rows: Any) -> Any:
     """Return the rows of each item and the items of each row, with the bits of each entry."""
     n = len(block)
     number = np.full(len(rows.lower), -1, np.int64)
-    n_components = 0
-    for r in range(len(rows.lower)):
-        n_components = max(n_components, rows.component[r] + 1)
-    # A component counts as one more row without bits: all its items have to be decided together.
-    joint, seen = np.full(n_components, -1, np.int64), np.full(n_components, -1, np.int64)
     n_rows = n_entries = 0
     for x in range(n):
         for t in range(items.touched_ptr[block[x]], items.touched_ptr[block[x] + 1]):
@@ -82,17 +75,8 @@ def _structure(block: Any, items: Any, rows: Any) -> Any:
                 number[r] = n_rows
                 n_rows += 1
             n_entries += 1
-            c = rows.component[r]
-            if c >= 0 and seen[c] != x:
-                seen[c] = x
-                n_entries += 1
-                if joint[c] < 0:
-                    joint[c] = n_rows
-                    n_rows += 1
-    seen[:] = -1
     item_ptr, item_rows = np.zeros(n + 1, np.int64), np.empty(n_entries, np.int64)
     row_ptr = np.zeros(n_rows + 1, np.int64)
-    group = np.full(n_rows, -1, np.int64)
     span, divisor = np.zeros(n_rows), np.zeros(n_rows, np.int64)
     bits = np.empty(n_entries)
     option_bits, options = np.empty(n), np.empty(n)
@@ -106,14 +90,7 @@ def _structure(block: Any, items: Any, rows: Any) -> Any:
         values = np.empty(n_options, np.int64)
         for k in range(width):
             r = number[items.touched[first + k]]
-            c = rows.component[items.touched[first + k]]
-            if c >= 0 and seen[c] != x:
-                seen[c] = x
-                item_rows[e], bits[e] = joint[c], 0.0
-                group[joint[c]] = c
-                row_ptr[joint[c] + 1] += 1
-                e += 1
-            item_rows[e], group[r] = r, c
+            item_rows[e] = r
             row_ptr[r + 1] += 1
             for o in range(n_options):
                 values[o] = items.effects[items.effect_ptr[i] + o * width + k]
@@ -143,7 +120,7 @@ def _structure(block: Any, items: Any, rows: Any) -> Any:
     span_bits = np.zeros(n_rows)
     for r in range(n_rows):
         span_bits[r] = np.log2(span[r] / max(divisor[r], 1) + 1.0)
-    return item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, options, group, bits
+    return item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, options, bits
 
 
 @kernel
@@ -156,50 +133,20 @@ def _total_bits(row_ptr: Any, row_bits: Any) -> Any:
 
 
 @kernel
-def _rows_left(row_ptr: Any, group: Any) -> Any:
-    """Return the entries of each row, and the entries of all rows of each component."""
-    left = np.empty(len(group), np.int64)
-    n_groups = 0
-    for r in range(len(group)):
-        left[r] = row_ptr[r + 1] - row_ptr[r]
-        n_groups = max(n_groups, group[r] + 1)
-    of_group = np.zeros(n_groups, np.int64)
-    for r in range(len(group)):
-        if group[r] >= 0:
-            of_group[group[r]] += left[r]
-    return left, of_group
-
-
-@kernel
 def _estimate(structure: Any, order: Any) -> float:
     """Sum the estimated width times the number of options over the layers."""
-    item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, options, group, bits = structure
+    item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, options, bits = structure
     n, n_rows = len(order), len(span_bits)
     total = _total_bits(row_ptr, row_bits)
     done = np.zeros(n_rows)
     now = np.zeros(n_rows)
-    left, of_group = _rows_left(row_ptr, group)
-    open_rows = np.zeros(n, np.int64)  # per item
-    for x in range(n):
-        open_rows[x] = item_ptr[x + 1] - item_ptr[x]
+    left, open_rows = np.diff(row_ptr), np.diff(item_ptr)
     wide = np.zeros(n_rows, np.bool_)
     for r in range(n_rows):
         wide[r] = row_ptr[r + 1] - row_ptr[r] > max(8.0, n / 3.0)
         if wide[r]:
             for e in range(row_ptr[r], row_ptr[r + 1]):
                 open_rows[row_items[e]] -= 1
-    members_ptr = np.zeros(len(of_group) + 1, np.int64)
-    for r in range(n_rows):
-        if group[r] >= 0:
-            members_ptr[group[r] + 1] += 1
-    for g in range(len(of_group)):
-        members_ptr[g + 1] += members_ptr[g]
-    members = np.empty(members_ptr[-1], np.int64)
-    fill = members_ptr[:-1].copy()
-    for r in range(n_rows):
-        if group[r] >= 0:
-            members[fill[group[r]]] = r
-            fill[group[r]] += 1
     decided = np.zeros(n, np.bool_)
     prefix = wide_bits = row_sum = item_sum = 0.0
     cost = 0.0
@@ -215,35 +162,18 @@ def _estimate(structure: Any, order: Any) -> float:
             r = item_rows[e]
             done[r] += bits[e]
             left[r] -= 1
-            g = group[r]
-            closes = left[r] == 0
-            if g >= 0:
-                of_group[g] -= 1
-                closes = False
-            after = min(done[r], span_bits[r])
-            if g < 0:
-                after = min(after, total[r] - done[r])
+            after = min(done[r], span_bits[r], total[r] - done[r]) if left[r] else 0.0
             if wide[r]:
                 wide_bits += after - now[r]
             else:
                 row_sum += after - now[r]
-            now[r] = after
-            n_closed = 1 if closes else 0
-            from_group = g >= 0 and of_group[g] == 0
-            if from_group:
-                n_closed = members_ptr[g + 1] - members_ptr[g]
-            for c in range(n_closed):
-                q = members[members_ptr[g] + c] if from_group else r
-                if wide[q]:
-                    wide_bits -= now[q]
-                else:
-                    row_sum -= now[q]
-                    for f in range(row_ptr[q], row_ptr[q + 1]):
+                if not left[r]:
+                    for f in range(row_ptr[r], row_ptr[r + 1]):
                         y = row_items[f]
                         open_rows[y] -= 1
                         if open_rows[y] == 0 and decided[y]:
                             item_sum -= option_bits[y]
-                now[q] = 0.0
+            now[r] = after
         width = max(min(prefix, wide_bits + min(row_sum, item_sum)), 0.0)
     return cost
 
@@ -251,15 +181,11 @@ def _estimate(structure: Any, order: Any) -> float:
 @kernel
 def _greedy(structure: Any, start: int, separators: bool) -> Any:
     """Build an order that adds at each step the neighbour of the open rows with the least new bits."""
-    item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, _, group, bits = structure
+    item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, _, bits = structure
     n, n_rows = len(option_bits), len(span_bits)
     total = _total_bits(row_ptr, row_bits)
-    done = np.zeros(n_rows)
-    left, of_group = _rows_left(row_ptr, group)
+    done, left, open_rows = np.zeros(n_rows), np.diff(row_ptr), np.diff(item_ptr)
     counted = np.ones(n_rows, np.bool_)
-    open_rows = np.zeros(n, np.int64)
-    for x in range(n):
-        open_rows[x] = item_ptr[x + 1] - item_ptr[x]
     if separators:
         for r in range(n_rows):
             if row_ptr[r + 1] - row_ptr[r] > max(8.0, n / 3.0):
@@ -286,11 +212,10 @@ def _greedy(structure: Any, start: int, separators: bool) -> Any:
                 closing = 0
                 for e in range(item_ptr[y], item_ptr[y + 1]):
                     r = item_rows[e]
-                    closes = left[r] == 1 if group[r] < 0 else of_group[group[r]] == 1
                     if separators:
                         if not counted[r]:
                             continue
-                        if closes:
+                        if left[r] == 1:
                             closing += 1
                             # Decided items whose last open row this was.
                             for f in range(row_ptr[r], row_ptr[r + 1]):
@@ -299,13 +224,10 @@ def _greedy(structure: Any, start: int, separators: bool) -> Any:
                         elif not opened[r]:
                             tie += row_ptr[r + 1] - row_ptr[r] - 1
                     else:
-                        before = min(done[r], span_bits[r])
-                        after = min(done[r] + bits[e], span_bits[r])
-                        if group[r] < 0:
-                            before = min(before, total[r] - done[r])
-                            after = min(after, total[r] - done[r] - bits[e])
-                        change += (0.0 if closes else after) - before
-                        if closes:
+                        change -= min(done[r], span_bits[r], total[r] - done[r])
+                        if left[r] > 1:
+                            change += min(done[r] + bits[e], span_bits[r], total[r] - done[r] - bits[e])
+                        else:
                             tie -= 1.0
                 if separators and open_rows[y] > closing:
                     change += option_bits[y]
@@ -326,26 +248,15 @@ def _greedy(structure: Any, start: int, separators: bool) -> Any:
             r = item_rows[e]
             done[r] += bits[e]
             left[r] -= 1
-            closes = left[r] == 0
-            g = group[r]
-            if g >= 0:
-                of_group[g] -= 1
-                closes = False
-                if of_group[g] == 0:
-                    for q in range(n_rows):
-                        if group[q] == g and counted[q]:
-                            for f in range(row_ptr[q], row_ptr[q + 1]):
-                                open_rows[row_items[f]] -= 1
-            if closes and counted[r]:
+            if not left[r] and counted[r]:
                 for f in range(row_ptr[r], row_ptr[r + 1]):
                     open_rows[row_items[f]] -= 1
-            if not opened[r]:
-                opened[r] = True
-                if counted[r] or not separators:
-                    for f in range(row_ptr[r], row_ptr[r + 1]):
-                        y = row_items[f]
-                        if not decided[y] and not near[y]:
-                            near[y] = True
-                            frontier[n_near] = y
-                            n_near += 1
+            if not opened[r] and counted[r]:
+                for f in range(row_ptr[r], row_ptr[r + 1]):
+                    y = row_items[f]
+                    if not decided[y] and not near[y]:
+                        near[y] = True
+                        frontier[n_near] = y
+                        n_near += 1
+            opened[r] = True
     return order
