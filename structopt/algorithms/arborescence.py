@@ -11,9 +11,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, assign, fail, floats, integers, kernel
+from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, assign, fail, floats, kernel
 from structopt.algorithms.enumeration import largest_of_rows
 from structopt.algorithms.lawler import BoolArray, best_first
 from structopt.algorithms.lawler import k_best as lawler_k_best
@@ -38,35 +37,27 @@ _NUMBERS = "an arc's score is NaN or +inf; scores are finite, or -inf where an a
 _EMPTY = "no arborescence avoids the forbidden arcs: some node cannot be reached from the root under these rules."
 
 
-def arborescence(W: npt.ArrayLike, single_root: bool = False, projective: bool = False) -> tuple[IntArray, float]:
+def arborescence(W: FloatArray, single_root: bool = False, projective: bool = False) -> tuple[IntArray, float]:
     """Return the heads of the best arborescence (-1 for the root, node 0) and its score: Chu-Liu/Edmonds, or Eisner."""
-    scores = _check(W)
-    heads, value, status = solve(scores, single_root, projective)
+    heads, value, status = solve(floats(W, "W", 2), single_root, projective)
     if status:
         fail(status, _NUMBERS, _EMPTY)
     return heads, value
 
 
 def arborescence_batch(
-    W: npt.ArrayLike, sizes: npt.ArrayLike, single_root: bool = False, projective: bool = False
+    W: FloatArray, sizes: IntArray, single_root: bool = False, projective: bool = False
 ) -> tuple[IntArray, FloatArray]:
     """Return the best arborescences of many matrices, which are stored flat in `W`, one after the other."""
-    scores, counts = floats(W, "W", 1), integers(sizes, "sizes", 1)
-    # Squared in Python's integers, which do not overflow: a large size must not seem to fit.
-    needed = sum(size * size for size in counts.tolist())
-    if (counts < 1).any() or needed != scores.size:
-        raise DeclarationError(f"W has {scores.size} entries; sizes, all of them positive, needs {needed}.")
-    heads, values, status, index = solve_batch(scores, counts, single_root, projective)
+    heads, values, status, index = solve_batch(floats(W, "W", 1), sizes, single_root, projective)
     if status:
         fail(status, _NUMBERS, _EMPTY, index)
     return heads, values
 
 
-def k_best(
-    W: npt.ArrayLike, k: int, single_root: bool = False, projective: bool = False
-) -> tuple[IntArray, FloatArray]:
+def k_best(W: FloatArray, k: int, single_root: bool = False, projective: bool = False) -> tuple[IntArray, FloatArray]:
     """The k best arborescences, best first, by Lawler's cells over the modifiers 1, 2, ...: N solves for each label."""
-    scores = _check(W)
+    scores = floats(W, "W", 2)
     heads, value = arborescence(scores, single_root, projective)
 
     def cells(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
@@ -348,13 +339,6 @@ def _walk(cumulative: FloatArray, root: int, seed: int, heads: IntArray) -> None
             v = next_head[v]
     for m in range(1, nodes):
         heads[m - 1] = next_head[m]
-
-
-def _check(W: npt.ArrayLike) -> FloatArray:
-    scores = floats(W, "W", 2)
-    if scores.shape[0] != scores.shape[1] or not scores.size:
-        raise DeclarationError(f"W must be square with the root as node 0; it has shape {scores.shape}.")
-    return scores
 
 
 @kernel

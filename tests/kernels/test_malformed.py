@@ -16,7 +16,6 @@ import scipy.sparse as sp
 
 import structopt as so
 from structopt._jit.csr import checked_csr
-from structopt.algorithms import arborescence
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.errors import DeclarationError, StructoptError
 
@@ -79,10 +78,6 @@ def r(*shape: int) -> Any:
 
 TREE = [-1, 0, 0, 1, 1]
 ENTRIES = {
-    "arborescence": Entry(arborescence.arborescence, {"W": r(4, 4)}),
-    "arborescence, projective": Entry(lambda W: arborescence.arborescence(W, True, True), {"W": r(4, 4)}),
-    "arborescence_batch": Entry(arborescence.arborescence_batch, {"W": r(25), "sizes": [3, 4]}, ("sizes",)),
-    "arborescence.k_best": Entry(lambda W: arborescence.k_best(W, 2), {"W": r(4, 4)}),
     "records.Cardinality": Entry(
         groups, {"group": [0, 0, 0], "ptr": [0, 3], "order": [0, 1, 2], "lower": [0], "upper": [1]},
         ("group", "ptr", "order", "lower", "upper"),
