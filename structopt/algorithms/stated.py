@@ -51,13 +51,10 @@ def stated_algorithm(record: Record, space: CompiledSpace) -> Algorithm:
     given = _Given(record, space)
     if type(record) in _CHECKS:
         _CHECKS[type(record)](given.record, given)
-    nothing = np.empty(0, dtype=np.int64)
     structure = Structure(
         kind={"GroupForest": "group forest", "LeafSets": "leaf sets"}.get(given.name, given.name.lower()),
         reason="stated by the user",
         columns=np.arange(n),
-        fixed_columns=nothing,
-        fixed_values=nothing.astype(np.float64),
         record=given.record,
         has_integers=bool(space.integrality.any()),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -103,10 +102,9 @@ class Plan:
         return "\n".join([f"Plan of {self.space}", *table])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in option.cells())}</tr>" for option in self.options
-        )
-        return f"<table><tr>{''.join(f'<th>{head}</th>' for head in _HEADS)}</tr>{rows}</table>"
+        from structopt.space.views import html_table
+
+        return html_table(list(_HEADS), [option.cells() for option in self.options])
 
 
 def plan_of(oracle: Oracle) -> Plan:

@@ -1,4 +1,7 @@
-"""Two-colouring of signed rows: the Heller-Tompkins condition (docs/mathematics/oracles#total-unimodularity)."""
+"""Tests of graphs: forests, and the two-colouring of signed rows.
+
+A colouring proves the Heller-Tompkins condition (docs/mathematics/oracles#total-unimodularity).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from structopt.recognize._kernels import components
 from structopt.recognize.grouping import BoolArray, IntArray
 from structopt.space.compiled import FloatArray
 
-__all__ = ["row_classes", "two_ends"]
+__all__ = ["row_classes", "two_ends", "without_cycle"]
 
 
 def two_ends(column: IntArray, n_columns: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -40,3 +43,12 @@ def row_classes(
     _, label = components(np.concatenate([a, a + n_rows]), ends, 2 * n_rows)
     here, there = label[:n_rows], label[n_rows:]
     return here == there, here > there
+
+
+def without_cycle(a: IntArray, b: IntArray, block: IntArray, n_blocks: int) -> BoolArray:
+    """Blocks of nodes that the distinct edges ``a - b`` join to forests: as many edges as nodes less trees."""
+    count, label = components(a, b, block.size)
+    some_node = np.zeros(count, dtype=np.int64)
+    some_node[label] = np.arange(block.size)
+    n_edges, n_nodes, n_trees = (np.bincount(x, minlength=n_blocks) for x in (block[a], block, block[some_node]))
+    return np.asarray(n_edges == n_nodes - n_trees)

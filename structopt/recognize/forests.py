@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt.recognize._kernels import components
+from structopt.recognize.classes import without_cycle
 from structopt.recognize.grouping import BoolArray, IntArray, breadth_first
 from structopt.recognize.normalize import NormalForm
 from structopt.recognize.records import GroupForest
@@ -151,14 +152,9 @@ def _read(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
     if listed is None:
         return np.zeros_like(passed), None
     first, second, pairs = listed
-    # A forest: as many edges between groups as groups minus trees, in every block.
-    block_of = _blocks_of_groups(form, group, n_groups)
     low, high = np.minimum(group[first], group[second]), np.maximum(group[first], group[second])
     edge_a, edge_b = np.divmod(np.unique(low * n_groups + high), max(n_groups, 1))
-    _, tree = components(edge_a, edge_b, n_groups)
-    n_edges = np.bincount(block_of[edge_a], minlength=form.n_blocks)
-    n_trees = np.bincount(block_of[np.unique(tree, return_index=True)[1]], minlength=form.n_blocks)
-    passed &= n_edges == np.bincount(block_of, minlength=form.n_blocks) - n_trees
+    passed &= without_cycle(edge_a, edge_b, _blocks_of_groups(form, group, n_groups), form.n_blocks)
     if not passed.any():
         return passed, None
     return passed, (group, n_groups, first, second, pairs, not (rules.any() or products[0].size))

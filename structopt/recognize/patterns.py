@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structopt.recognize._kernels import components
+from structopt.recognize.classes import without_cycle
 from structopt.recognize.grouping import (
     BoolArray,
     IntArray,
@@ -184,16 +184,8 @@ def _reject_mixed_integrality(form: NormalForm, is_pair: BoolArray, ends: IntArr
 
 
 def _forest_blocks(form: NormalForm, ends: IntArray) -> BoolArray:
-    """Blocks in which the pairs of labels form a forest: edges = nodes - components."""
-    n = form.n_columns
-    count, label = components(ends[:, 0].copy(), ends[:, 1].copy(), n)
-    some_column = np.zeros(count, dtype=np.int64)
-    some_column[label] = np.arange(n)
-    # Columns p are isolated nodes here: they add one node and one component each.
-    trees = np.bincount(form.column_block[some_column], minlength=form.n_blocks)
-    nodes = np.bincount(form.column_block, minlength=form.n_blocks)
-    edges = np.bincount(form.column_block[ends[:, 0]], minlength=form.n_blocks)
-    return np.asarray(edges == nodes - trees)
+    """Blocks in which the pairs of labels form a forest."""
+    return without_cycle(ends[:, 0].copy(), ends[:, 1].copy(), form.column_block, form.n_blocks)
 
 
 def build_pairwise(form: NormalForm) -> Pairwise:

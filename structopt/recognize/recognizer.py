@@ -77,12 +77,9 @@ def recognize(space: CompiledSpace) -> Structure:
     Closure(child=[1, 2], parent=[0, 0], integer=True)
     """
     if space.separations:
-        nothing = np.zeros(0, dtype=np.int64)
         names = ", ".join(separation.name for separation in space.separations)
         reason = f"it has lazy rows ({names}), which a function finds, so that the rows declared prove nothing"
-        return Structure(
-            "general", reason, np.arange(space.n_variables), nothing, np.zeros(0), has_integers=space.is_integral
-        )
+        return Structure("general", reason, np.arange(space.n_variables), has_integers=space.is_integral)
     found = normalize(space)
     if found.form is None:
         reason = f"it seems empty: {found.conflict}; a solver will name the conflict"
@@ -156,7 +153,6 @@ def _groups(kind: _Kind, form: NormalForm) -> list[BoolArray]:
 
 
 def _parts(kind: _Kind, form: NormalForm) -> list[Structure]:
-    nothing = np.zeros(0, dtype=np.int64)
     parts = []
     for group in _groups(kind, form):
         inner = form.select(group)
@@ -166,9 +162,7 @@ def _parts(kind: _Kind, form: NormalForm) -> list[Structure]:
                 kind.name,
                 _why(kind.name, record, inner),
                 inner.columns,
-                nothing,
-                np.zeros(0),
-                record,
+                record=record,
                 has_integers=bool(inner.integer.any()),
                 _declared=inner.matrix,
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -64,8 +63,8 @@ class Structure:
     kind: str
     reason: str
     columns: IntArray
-    fixed_columns: IntArray
-    fixed_values: FloatArray
+    fixed_columns: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    fixed_values: FloatArray = field(default_factory=lambda: np.zeros(0))
     record: Record | None = None
     parts: tuple[Structure, ...] = ()
     tightened: bool = False
@@ -149,17 +148,14 @@ class Structure:
         return f"<Structure {self.kind}{inside}: {self.columns.size} variables{fixed}; {self.reason}{compiled}>"
 
     def _repr_html_(self) -> str:
-        rows = [("kind", self.kind), ("reason", self.reason)]
+        from structopt.space.views import html_table
+
+        rows = [["reason", self.reason]]
         if self.kind != "general":
-            rows.append(("oracle", self.oracle))
+            rows.append(["oracle", self.oracle])
         if self.diagram:
-            rows.append(("diagram", self.diagram))
+            rows.append(["diagram", self.diagram])
         follow = f", {self.dependent.columns.size} that follow from others" if self.dependent is not None else ""
-        rows.append(("variables", f"{self.columns.size} free, {self.fixed_columns.size} fixed{follow}"))
-        rows += [(f"part: {part.kind}", part.reason) for part in self.parts]
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(head)}</th>"
-            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-            for head, text in rows
-        )
-        return f"<table>{cells}</table>"
+        rows.append(["variables", f"{self.columns.size} free, {self.fixed_columns.size} fixed{follow}"])
+        rows += [[f"part: {part.kind}", part.reason] for part in self.parts]
+        return html_table(["Structure", self.kind], rows)

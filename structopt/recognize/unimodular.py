@@ -57,18 +57,9 @@ def _entries(matrix: sp.csr_array) -> tuple[IntArray, IntArray, FloatArray]:
 
 def _compressed(matrix: sp.csr_array, keep: BoolArray) -> sp.csr_array:
     """Only the marked entries, lines without entries removed, the order of lines kept."""
-    row, column, value = _entries(matrix)
-    row, n_rows = _renumber(row[keep], matrix.shape[0])
-    column, n_columns = _renumber(column[keep], matrix.shape[1])
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))])
-    return sp.csr_array((value[keep], column, ptr), shape=(n_rows, n_columns))
-
-
-def _renumber(line: IntArray, n: int) -> tuple[IntArray, int]:
-    used = np.zeros(n, dtype=bool)
-    used[line] = True
-    number = np.cumsum(used) - 1
-    return number[line], int(used.sum())
+    kept = sp.csr_array((matrix.data * keep, matrix.indices, matrix.indptr), shape=matrix.shape, copy=True)
+    kept.eliminate_zeros()
+    return kept[np.diff(kept.indptr) > 0][:, np.bincount(kept.indices, minlength=matrix.shape[1]) > 0]
 
 
 def _unproved_blocks(matrix: sp.csr_array, proofs: set[str]) -> sp.csr_array:
