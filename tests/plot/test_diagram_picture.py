@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib
-
-matplotlib.use("agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -13,12 +9,6 @@ import pytest
 import structopt as so
 from structopt.algorithms.diagram import compile_diagram
 from structopt.errors import DeclarationError
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def knapsack(n, budget):

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sys
 
-import matplotlib
 import pytest
 from matplotlib.axes import Axes
 from PIL import Image
 
 import structopt as so
-
-matplotlib.use("agg")
 
 
 @pytest.fixture

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib
-
-matplotlib.use("agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.patches import FancyArrowPatch
@@ -17,12 +12,6 @@ from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.plot.hierarchy import hierarchy
 
 TREE = so.Hierarchy([("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")])
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def fitted() -> tuple[HierarchicalSVM, np.ndarray, np.ndarray]:

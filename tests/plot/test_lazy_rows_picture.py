@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import matplotlib
-
-matplotlib.use("agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import structopt as so
 from structopt.errors import DeclarationError
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def tours(nodes):

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import matplotlib
-
-matplotlib.use("agg")
-
-import matplotlib.pyplot as plt
 import pytest
 
 import structopt as so
@@ -18,12 +13,6 @@ from structopt.plane import PointPlane
 from structopt.surrogates import MicroF1, Slack
 
 POINTS = [(1, 8), (3, 4), (5, 3), (8, 1), (2, 2)]
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from itertools import product
 
 import cvxpy as cp
 import numpy as np
@@ -57,14 +56,6 @@ def unscaled_links_risk(surrogate="slack", n=12, seed=0, solver="auto"):
     return so.train.StructuredRisk(model, [x], [{"node": on, "edge": np.diag(on)}], surrogate)
 
 
-def all_labels(model, x):
-    if isinstance(model, so.structures.Multiclass):
-        return [model.encode(name) for name in model.names]
-    if isinstance(model, so.structures.PairwiseMRF):
-        return [model.encode(np.array(y)) for y in product([0, 1], repeat=3)]
-    return model.space(x).enumerate()
-
-
 def planes(risk):
     """The planes of all labels of all examples (surrogates affine in h): slopes in w, levels, and whose they are."""
     model = risk.model
@@ -73,7 +64,7 @@ def planes(risk):
         x = risk.X[i]
         truth = model.encode(risk.Y[i], x)
         coef, const = model._loss_at(truth, x)
-        for z in all_labels(model, x):
+        for z in model.space(x).enumerate():
             g = float(coef @ z + const)
             slope = float(risk.surrogate.gradient(0.0, g)[0])
             rows.append(slope * (model.joint(x, z) - model.joint(x, truth)))

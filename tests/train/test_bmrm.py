@@ -12,7 +12,7 @@ import structopt as so
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.risks import Absolute, Hinge, Logistic
 from structopt.risks.regularizers import L1, L2, Entropy, Lp, Quadratic
-from structopt.train import Checkpoint, Cut, Risk, bmrm
+from structopt.train import Cut, Risk, bmrm
 
 N, D = 40, 5
 
@@ -281,15 +281,6 @@ def test_an_interrupt_inside_the_risk_returns_the_passes_before():
     result = bmrm(Interrupted(risk, 0.0), lam=1e-4, tol=0.0)
     assert result.stopped == "interrupted" and result.passes == 5
     assert result.lower_bound <= reference(risk, "l2", 1e-4) <= result.objective
-
-
-def test_checkpoint_of_other_options_is_refused(tmp_path):
-    risk, path = make(Hinge), tmp_path / "run.npz"
-    bmrm(risk, lam=0.1, checkpoint=Checkpoint(path))
-    with pytest.raises(DeclarationError, match="lam was"):
-        bmrm(risk, lam=0.2, checkpoint=path)
-    tighter = bmrm(risk, lam=0.1, tol=1e-6, checkpoint=path)
-    assert tighter.converged and tighter.gap <= 1e-6
 
 
 @pytest.mark.parametrize("trainer", ["bmrm", "proximal_bundle", "trust_region_bundle"])

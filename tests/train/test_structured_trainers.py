@@ -1,4 +1,4 @@
-"""Trainers of structured risks: Ctrl-C, failing solvers, killed runs, and wrong arguments; their optima have a law."""
+"""Trainers of structured risks: Ctrl-C, failing solvers, and wrong arguments; their optima have a law."""
 
 from __future__ import annotations
 
@@ -13,17 +13,6 @@ LAM = 0.2
 #: Trainers with the relative gap that they reach soon.
 TOL = {"block_ascent": 1e-6, "n_slack": 1e-6, "one_slack": 1e-6, "bcfw": 5e-2}
 every_trainer = pytest.mark.parametrize("name", [*TOL, "sgd"])
-
-
-@pytest.mark.parametrize("kind", ["multiclass", "pairwise"])
-def test_killed_and_resumed_ends_at_the_same_weights(helpers, tmp_path, kind):
-    """The law of checkpoints copies files; here the process dies."""
-    risk = getattr(helpers, kind)()
-
-    def train(checkpoint, callback):
-        return block_ascent(risk, lam=LAM, tol=0.0, max_passes=8, checkpoint=checkpoint, callback=callback)
-
-    helpers.resumes(train, tmp_path / "run.npz")
 
 
 @every_trainer
