@@ -482,115 +482,66 @@ def choose_levels(
     table = room(start[-1] if wide else start[-1] // LANES + 1)
     scratch = _scratch(arrays, H.shape[1])
     weights = scratch[1]
-    # Two labels for each lane: the second one is mixed with the first.
-    work, labels = np.empty(N_NUMBERS + N_ROOM * start[1]), np.empty((2 * step, H.shape[1]))
+    # A second label is mixed with the first.
+    work, second = np.empty(N_NUMBERS + N_ROOM * start[1]), np.empty(H.shape[1])
     work[MIXES], work[UNIT], work[CHOSEN] = 1.0 if mixes else 0.0, 2.0**exponent, -1.0
-    # Columns are labels to decode: lane, current node, level left, and row of `labels`.
-    jobs, shares = np.empty((4, 2 * step), np.int64), np.empty(step)
     known = -1
     failed = 0.0
     for done in range(0, len(H), step):
         columns = min(step, len(H) - done)
         known = _fill_some(arrays, H, order, levels, done, columns, scratch, known, wide, table[: start[-1] * step])
-        n_jobs = 0
         for k in range(columns):
-            i = order[done + k]
-            work[H_CONST], work[G_CONST], work[LEAST] = h[i], g[i], least[loss[done + k]]
+            i, own = order[done + k], loss[done + k]
+            work[H_CONST], work[G_CONST], work[LEAST] = h[i], g[i], least[own]
             work[QUANTUM] = quanta[i]
             choose(address, form, table, k, step, start[1], work)
             failed = max(failed, work[FAILED])
             h[i], g[i], value[i] = work[choices.H], work[choices.G], work[VALUE]
             slope[i], upper[i] = work[SLOPE], work[UPPER]
-            shares[k] = work[SHARE]
-            for part in range(2 if shares[k] > 0.0 else 1):
-                row = 2 * k + part
-                assign(labels[row], arrays[6])
+            share = work[SHARE]
+            for part in range(2 if share > 0.0 else 1):
+                z = second if part else Z[i]
+                assign(z, arrays[6])
                 level: Any = np.int64(work[SECOND if part else CHOSEN])
-                if level >= 0 and len(arrays[0]) > 2:  # the only label of a diagram without arcs is constant
-                    jobs[0, n_jobs], jobs[1, n_jobs], jobs[2, n_jobs], jobs[3, n_jobs] = k, 0, level, row
-                    n_jobs += 1
-        _decode_together(arrays, weights, step, levels, loss[done : done + columns], table, jobs, n_jobs, labels)
-        for k in range(columns):
-            i, first, second = order[done + k], labels[2 * k], labels[2 * k + 1]
-            if shares[k] > 0.0:
-                for j in range(len(first)):
-                    Z[i, j] = first[j] + shares[k] * (second[j] - first[j])
-            else:
-                assign(Z[i], first)
+                if level >= 0:
+                    _follow(arrays, weights[k:], step, levels, own, table[k:], step, level, z)
+            if share > 0.0:
+                for j in range(len(second)):
+                    Z[i, j] += share * (second[j] - Z[i, j])
     return failed > 0.0
 
 
 @kernel
-def _decode_together(
-    arrays: Any,
-    weight: Any,
-    step: int,
-    levels: Any,
-    losses: Any,
-    table: Any,
-    jobs: Any,
-    count: int,
-    Z: Any,
+def _follow(
+    arrays: Any, weight: Any, apart: int, levels: Any, loss: int, table: Any, step: int, level: int, z: Any
 ) -> None:
-    """Decode many labels arc by arc in turn, because a single walk would wait for memory."""
-    ptr, head, label, label_ptr, label_variable, label_value, _ = arrays
-    last = len(ptr) - 2
-    all_shifts, start = levels[1], levels[3]
-    lanes, nodes, lefts, rows = jobs[0], jobs[1], jobs[2], jobs[3]
-    while count:
-        left = 0
-        for number in range(count):
-            job = _U(number)
-            lane, v, k, row = _U(lanes[job]), _U(nodes[job]), lefts[job], _U(rows[job])
-            loss = losses[lane]
-            shifts, own = all_shifts[_U(loss // LANES)], loss % LANES
-            top, at = -np.inf, _U(0)
-            rest: Any = np.int64(0)
-            for e in range(ptr[v], ptr[v + _U(1)]):
-                arc = _U(e)
-                w = _U(head[arc])
-                below = k - shifts[_U(e * LANES + own)]
-                if below < 0 or below >= start[w + _U(1)] - start[w]:
-                    continue
-                value = weight[lane + _U(label[arc] * step)] + table[lane + _U((start[w] + below) * step)]
-                if value > top:
-                    top, at, rest = value, arc, below
-            name = _U(label[at])
-            for p in range(label_ptr[name], label_ptr[name + _U(1)]):
-                Z[row, _U(label_variable[_U(p)])] = label_value[_U(p)]
-            if head[at] < last:
-                free = _U(left)
-                lanes[free], nodes[free], lefts[free], rows[free] = lane, head[at], rest, row
-                left += 1
-        count = left
+    """Write the pairs of the best label of a level; weights are `apart` and entries of the table `step` apart."""
+    ptr, head, label, _, _, _, _ = arrays
+    shifts, own, start = levels[1][loss // LANES], loss % LANES, levels[3]
+    v, k = 0, np.int64(level)
+    while v < len(ptr) - 2:
+        top, at = -np.inf, -1
+        rest: Any = np.int64(0)
+        for e in range(ptr[v], ptr[v + 1]):
+            w = _U(head[e])
+            left = k - shifts[_U(e * LANES + own)]
+            if left < 0 or left >= start[w + _U(1)] - start[w]:
+                continue
+            value = weight[_U(label[_U(e)] * apart)] + table[_U((start[w] + left) * step)]
+            if value > top:
+                top, at, rest = value, e, left
+        write_pairs(arrays, at, z)
+        v, k = head[at], rest
 
 
 @kernel
 def decode_levels(arrays: Any, H: Any, levels: Any, chunk: Any, chosen: Any, Z: Any) -> None:
     """Write the best label of the chosen level for each example of a chunk."""
-    ptr, head, label, _, _, _, const = arrays
-    n = len(ptr) - 1
-    all_losses, all_shifts, _, start, _ = levels
     done, tables, places, steps = chunk
     for i in range(done):
+        assign(Z[i], arrays[6])
         weight = arc_weights(arrays, H[i])
-        loss, place, step, z = all_losses[i], places[i], steps[i], Z[i]
-        shifts, own = all_shifts[loss // LANES], loss % LANES
-        assign(z, const)
-        v, k = 0, chosen[i]
-        while v < n - 1:
-            top, at = -np.inf, -1
-            rest: Any = np.int64(0)
-            for e in range(ptr[v], ptr[v + 1]):
-                w = _U(head[e])
-                left = k - shifts[_U(e * LANES + own)]
-                if left < 0 or left >= start[w + _U(1)] - start[w]:
-                    continue
-                value = weight[_U(label[_U(e)])] + tables[_U(place + (start[w] + left) * step)]
-                if value > top:
-                    top, at, rest = value, e, left
-            write_pairs(arrays, at, z)
-            v, k = head[at], rest
+        _follow(arrays, weight, 1, levels, levels[0][i], tables[places[i] :], steps[i], chosen[i], Z[i])
 
 
 @kernel
