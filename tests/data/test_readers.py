@@ -146,10 +146,7 @@ def test_nested_xml_is_a_hierarchy(write):
     [
         ("@relation r\n@attribute x real\n", "no @data"),
         ("@relation r\nhello\n", "line 2"),
-        ("@relation r\n@attribute x real\n@attribute y {0,1}\n@data\n1\n", "line 5: 1 values for 2"),
         ("@relation r\n@attribute x real\n@attribute y {0,1}\n@data\n{7 1}\n", "line 5: '7 1'"),
-        ("@relation r\n@attribute x real\n@attribute y {0,1}\n@data\nabc,1\n", "'x'"),
-        ("@relation r\n@attribute x real\n@attribute y {0,1}\n@data\n1,2\n", "'2' is not a value of attribute 'y'"),
         ("@relation r\n@attribute x string\n@attribute y {0,1}\n@data\nabc,1\n", "ignore = "),
         ("@relation r\n@attribute x real\n@attribute y {a,b}\n@data\n1,?\n", "no class"),
         (CLUS_DAG.replace("3,A", "3,Z"), "'Z' is not a term"),
@@ -212,11 +209,6 @@ def test_svmlight_files_that_disagree_on_the_first_index_are_rejected(write):
         so.data.read(first, n_features=3)
     with pytest.raises(DeclarationError, match=r"b\.svm, line 1: '3:1'.* from 0 to 2 \(zero_based=True\)"):
         so.data.read(last, n_features=3, zero_based=True)
-
-
-def test_broken_svmlight(write):
-    with pytest.raises(DeclarationError, match=r"d\.svm, line 1: .* a line is a label and index:value pairs"):
-        so.data.read(write("d.svm", "hello world\n"))
 
 
 def test_csv(write):
@@ -296,7 +288,7 @@ def test_conllu(write):
     assert data.words == [["do", "n't", "go"]] and data.y == [["AUX", "PART", "VERB"]] and data.heads == [[3, 3, 0]]
 
 
-def test_npz(tmp_path):
+def test_npz(tmp_path, monkeypatch):
     X = sp.random_array((4, 3), density=0.5, format="csr", rng=0).astype(np.float32)
     parts = {"X_data": X.data, "X_indices": X.indices, "X_indptr": X.indptr, "X_shape": X.shape}
     np.savez(tmp_path / "train.npz", Y=np.eye(4, 2, dtype=np.uint8), **parts)
@@ -304,8 +296,15 @@ def test_npz(tmp_path):
     data = so.data.read(tmp_path / "train.npz")
     np.testing.assert_array_equal(data.X.toarray(), X.toarray().astype(np.float64))
     assert data.label_names.tolist() == ["top", "leaf"] and data.y[:2].tolist() == [[0, 1], [1, 0]]
-    same = so.data.load_benchmark(tmp_path.name, folder=tmp_path.parent)
-    assert same.split == "train" and (same.y == data.y).all()
+    with pytest.raises(DeclarationError, match="STRUCTOPT_DATA"):
+        so.data.load_benchmark("yeast", folder=tmp_path)
+    with pytest.raises(DeclarationError, match="no split 'valid'; it has train"):
+        so.data.load_benchmark(tmp_path.name, "valid", folder=tmp_path.parent)
+    monkeypatch.setenv("STRUCTOPT_DATA", str(tmp_path.parent))
+    same = so.data.load_benchmark(tmp_path.name)
+    assert same.split == "train" and (same.y == data.y).all() and same.hierarchy.nodes == ("top", "leaf")
+    np.savez(tmp_path / "meta.npz", label_names=["leaf", "top"])
+    assert "hierarchy" not in so.data.load_benchmark(tmp_path.name)
     np.savez(tmp_path / "evil.npz", X=np.array([{}], dtype=object))
     with pytest.raises(DeclarationError, match="plain arrays"):
         so.data.read(tmp_path / "evil.npz")

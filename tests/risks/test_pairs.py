@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import structopt.risks as risks
-from structopt.errors import DeclarationError
 from structopt.risks._order import ascending
-
-X4 = np.array([[1.0], [2.0], [0.0], [3.0]])
 
 
 def test_large_roc_equals_its_pairs():
@@ -36,29 +33,6 @@ def test_preferences_with_costs():
     assert value == pytest.approx(np.mean(cost * np.maximum(0, slack)), rel=1e-12)
     moves = (np.eye(8)[pairs[:, 0]] - np.eye(8)[pairs[:, 1]]) * (slack > 0)[:, None]
     np.testing.assert_allclose(slope, cost @ moves / 10, atol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: risks.ROCArea(X4, np.ones(4)), r"all 4 labels are \+1"),
-        (lambda: risks.ROCArea(X4, -np.ones(4)), "all 4 labels are -1"),
-        (lambda: risks.Ordinal(X4, np.full(4, 2)), "every target is 2"),
-        (lambda: risks.Ordinal(X4, [1, 2, 3, np.nan]), "y is NaN"),
-        (lambda: risks.Ordinal(X4, [1, 2, 3, 1], cost="quadratic"), "'constant', 'linear' or a table"),
-        (lambda: risks.Ordinal(X4, [1, 2, 3, 1], cost=np.ones((2, 2))), "3 levels"),
-        (lambda: risks.Ordinal(X4, [1, 2, 3, 1], cost=-np.ones((3, 3))), "not negative"),
-        (lambda: risks.Preference(X4, []), "no pair to compare"),
-        (lambda: risks.Preference(X4, [0, 1]), "shape"),
-        (lambda: risks.Preference(X4, [(0, 4)]), r"pair 0 is \(0, 4\); X has 4 rows"),
-        (lambda: risks.Preference(X4, [(0, 1), (2, 2)]), "pair 1 compares example 2 with itself"),
-        (lambda: risks.Preference(X4, [(0.0, 1.0)]), "row numbers"),
-        (lambda: risks.Preference(X4, [(0, 1)], cost=[-1]), "not be negative"),
-    ],
-)
-def test_bad_input_names_the_culprit(make, words):
-    with pytest.raises(DeclarationError, match=words):
-        make()
 
 
 @pytest.mark.parametrize("kind", ["normal", "close", "offset", "ties", "signs", "sorted"])

@@ -50,26 +50,6 @@ def test_position_weights_by_function():
     assert risk(np.array([0.0, 1.0]))[0] == pytest.approx(2.0 - 1 / np.log2(3))
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: risks.Ranking(np.eye(3), [1, 1, 1], [0, 0, 0]), "nothing to rank"),
-        (lambda: risks.Ranking(np.eye(3), [0, 1, 2], [0, 1, 2]), "nothing to rank"),
-        (lambda: risks.Ranking(np.eye(3), [0, 1, -2], [0, 0, 0]), "not be negative"),
-        (lambda: risks.Ranking(np.eye(3), [0, 1, 2], [0, 0]), "query has shape"),
-        (lambda: risks.Ranking(np.eye(3), [0, 1, 2], [0, 0, 0], "map"), "'map'"),
-        (lambda: risks.Ranking(np.eye(3), [0, 1, 2], [0, 0, 0], decay=-1.0), "must decrease"),
-        (lambda: risks.Ranking(np.eye(3), [0, 1, 2], [0, 0, 0], decay=lambda n: np.ones(2)), "decay has shape"),
-        (lambda: risks.PrecisionAtN(0), "n must be at least 1"),
-        (lambda: risks.NDCG(k=0), "k must be at least 1"),
-        (lambda: risks.ERU(half_life=1.0), "half_life"),
-    ],
-)
-def test_bad_input_names_the_culprit(make, words):
-    with pytest.raises(DeclarationError, match=words):
-        make()
-
-
 @pytest.mark.parametrize("high", [np.inf, -np.inf, np.nan, 1.7e308])
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_scores_that_are_not_finite_are_refused(high, n):

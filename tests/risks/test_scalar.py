@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import structopt.risks as risks
 from structopt.errors import DeclarationError
@@ -66,40 +65,6 @@ def test_labels_other_than_signs_are_refused_by_name(cls, y):
         cls([[1.0], [2.0]], y)
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda X: risks.Hinge(X, [1, -1, 1]), r"y has shape \(3,\); X has 2 rows"),
-        (lambda X: risks.Hinge(X, ["a", "b"]), "y must be an array of numbers"),
-        (lambda X: risks.LeastSquares(X, [1, np.nan]), r"y is NaN or infinite at 1 positions \(first: 1\)"),
-        (lambda X: risks.Poisson(X, [1, -2]), r"cannot be negative; y\[1\] is -2"),
-        (lambda X: risks.Quantile(X, [1, 2], tau=1.0), r"tau must be finite and lie in \(0, 1\)"),
-        (lambda X: risks.Quantile(X, [1, 2], tau=90), "tau"),
-        (lambda X: risks.EpsilonInsensitive(X, [1, 2], eps=-1), r"eps must be finite and lie in \[0, inf\)"),
-        (lambda X: risks.Novelty(X, rho=np.nan), "rho"),
-        (lambda X: risks.Novelty(X, rho="high"), "rho must be a number"),
-        (lambda X: risks.FBeta(X, [1, -1], beta=0.0), "beta"),
-        (lambda X: risks.Hinge([["a"], ["b"]], [1, 1]), "X must be an array of numbers"),
-    ],
-)
-def test_bad_input_names_the_culprit(make, words):
-    with pytest.raises(DeclarationError, match=words):
-        make(np.array([[1.0], [2.0]]))
-
-
-def test_the_rows_with_nan_are_named():
-    X = np.ones((5, 2))
-    X[3, 1] = np.inf
-    with pytest.raises(DeclarationError, match=r"1 rows \(first: row 3\)"):
-        risks.Hinge(X, np.ones(5))
-
-
-def test_the_rows_with_nan_are_named_in_a_sparse_matrix():
-    X = sp.csr_array(([1.0, 2.0, np.nan], ([0, 2, 4], [0, 1, 1])), shape=(6, 2))
-    with pytest.raises(DeclarationError, match=r"1 rows \(first: row 4\)"):
-        risks.Hinge(X, np.ones(6))
-
-
 def test_the_targets_are_copied():
     y = np.array([1.0, -1.0])
     risk = risks.Hinge(np.eye(2), y)
@@ -119,3 +84,7 @@ def test_zero_eps_is_absolute():
 def test_dense_input_is_not_copied():
     X = np.ones((4, 2), dtype=np.float32)
     assert risks.Hinge(X, np.ones(4))._features.matrix is X
+
+
+def test_all_positive_labels_are_allowed_where_the_score_is_defined():
+    assert risks.FBeta([[1.0], [2.0]], [1, 1])(np.zeros(1))[0] == 1.0

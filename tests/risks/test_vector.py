@@ -18,32 +18,6 @@ def test_softmax_by_definition_and_for_large_scores():
     assert value == 2e4 and slope.tolist() == [-1.0, 1.0]
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda X: risks.Multiclass(X, [0, 0]), "one class only"),
-        (lambda X: risks.Multiclass(X, [1, 2], n_classes=2), "classes 0 to 1; it holds 1 to 2"),
-        (lambda X: risks.Multiclass(X, [-1, 1]), "it holds -1 to 1"),
-        (lambda X: risks.Multiclass(X, [0, 0.5]), "must hold integers"),
-        (lambda X: risks.Multiclass(X, [0, 1], delta=np.ones((2, 2))), "0 on the diagonal"),
-        (lambda X: risks.Multiclass(X, [0, 1], delta=np.ones((2, 3))), "delta has shape"),
-        (lambda X: risks.Multiclass(X, [0, 1], delta="text"), "delta must be an array of numbers, got 'text'"),
-        (lambda X: risks.Multiclass(X, [0, 1], delta=[[0, [1, 2]], [1, 0]]), "delta must be an array of numbers"),
-        (lambda X: risks.Multiclass(X, [0, 1], gamma=[[0, "a"], [1, 0]]), "gamma must be an array of numbers"),
-        (lambda X: risks.Multiclass(X, [0, 1], gamma=-np.ones((2, 2))), "gamma must be finite and not negative"),
-        (lambda X: risks.Multiclass(X, [0, 1], gamma="slack"), "'delta'"),
-        (lambda X: risks.MultivariateRegression(X, [1.0, 2.0]), "y has shape"),
-        (lambda X: risks.MultivariateRegression(X, [[1.0], [np.nan]]), "row 1"),
-        (lambda X: risks.MultivariateRegression(X, np.eye(2), M=[[0, 1], [0, 0]]), "symmetric"),
-        (lambda X: risks.MultivariateRegression(X, np.eye(2), M=[[0, 1], [1, 0]]), "eigenvalue -1"),
-        (lambda X: risks.MultivariateRegression(X, np.eye(2), M=np.eye(3)), "shape"),
-    ],
-)
-def test_bad_input_names_the_culprit(make, words):
-    with pytest.raises(DeclarationError, match=words):
-        make(np.array([[1.0], [2.0]]))
-
-
 BINARY_TREE = [(k // 2, k) for k in range(2, 16)]
 
 
@@ -84,8 +58,3 @@ def test_parents_weigh_by_their_paths():
 def test_bad_ontologies_name_the_culprit(y, edges, labels, words):
     with pytest.raises(DeclarationError, match=words):
         risks.Ontology([[1.0]], y, edges, labels)
-
-
-def test_unknown_delta_is_refused():
-    with pytest.raises(DeclarationError, match="'path'"):
-        risks.Ontology([[1.0]], [1], [(0, 1), (0, 2)], delta="tree")
