@@ -14,7 +14,7 @@ import numpy as np
 
 from structopt._jit import BAD_NUMBER, SOLVED, FloatArray, IntArray, fail, floats, kernel, unusable
 from structopt._jit.threads import in_threads
-from structopt.algorithms.chain.loops import relax, transpose, workspace
+from structopt.algorithms.chain.loops import relax, score, transpose, workspace
 from structopt.algorithms.chain.viterbi import EMPTY, NUMBERS
 from structopt.algorithms.fronts import common_unit
 
@@ -237,16 +237,13 @@ def _follow(
 
 
 def sequence_scores(U: FloatArray, ptr: IntArray, T: FloatArray, init: FloatArray, y: IntArray) -> FloatArray:
-    """The score of one sequence of every chain; one matrix of transitions serves all."""
-    return _scores(np.ascontiguousarray(U), ptr, np.ascontiguousarray(T), np.ascontiguousarray(init), y)
+    """Return the score of one sequence of each chain; one matrix of transitions serves all."""
+    return _scores(floats(U, "U", 2), ptr, T[None], init, y)
 
 
 @kernel
 def _scores(U: FloatArray, ptr: IntArray, T: FloatArray, init: FloatArray, y: IntArray) -> FloatArray:
     values = np.empty(ptr.size - 1)
     for i in range(ptr.size - 1):
-        value = init[y[ptr[i]]] + U[ptr[i], y[ptr[i]]]
-        for t in range(ptr[i] + 1, ptr[i + 1]):
-            value += U[t, y[t]] + T[y[t - 1], y[t]]
-        values[i] = value
+        values[i] = score(U[ptr[i] : ptr[i + 1]], T, 0, init, y[ptr[i] : ptr[i + 1]])
     return values

@@ -1,8 +1,8 @@
 """Compiled max-sum kernels of chains.
 
-Conventions: `T` is (steps, S, S); step t of a chain whose first step is `t0` is ``T[stride * (t0 + t)]``, so that
-stride 0 means one shared matrix. Tables are padded to a multiple of four states with ``-inf``: padded states never
-win, and the inner loops have neither remainders nor branches.
+Conventions: `T` is (steps, S, S); step t of a chain is ``T[stride * t]``, and stride 0 means one shared matrix. Tables
+are padded to a multiple of four states with ``-inf``: padded states never win, and the inner loops have neither
+remainders nor branches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from structopt._jit import (
 )
 from structopt.algorithms.diagram.k_best import pop, push
 
-__all__ = ["best_points", "k_best", "relax", "transpose", "viterbi_batch", "workspace"]
+__all__ = ["best_points", "k_best", "relax", "score", "transpose", "viterbi_batch", "workspace"]
 
 
 @kernel
@@ -58,30 +58,28 @@ def relax(TT: FloatArray, below: FloatArray, out: FloatArray) -> None:
 
 
 @kernel
-def _backward(
-    U: FloatArray, first: int, length: int, T: FloatArray, stride: int, t0: int, TT: FloatArray, B: FloatArray
-) -> None:
+def _backward(U: FloatArray, T: FloatArray, stride: int, TT: FloatArray, B: FloatArray) -> None:
     """``B[t, s]`` = best score of the positions t.. that starts in s (docs/mathematics/oracles#chains-and-segments)."""
-    n_states = U.shape[1]
+    length, n_states = U.shape
     last = length - 1
     for s in range(n_states):
-        B[last, s] = U[first + last, s]
+        B[last, s] = U[last, s]
     for s in range(n_states, B.shape[1]):
         B[last, s] = -np.inf
     for t in range(last - 1, -1, -1):
         if stride:
-            transpose(T[t0 + t], TT)
+            transpose(T[t], TT)
         relax(TT, B[t + 1], B[t])
         for s in range(n_states):
-            B[t, s] += U[first + t, s]
+            B[t, s] += U[t, s]
 
 
 @kernel
-def _follow(B: FloatArray, T: FloatArray, stride: int, t0: int, t: int, y: IntArray) -> None:
+def _follow(B: FloatArray, T: FloatArray, stride: int, t: int, y: IntArray) -> None:
     """Decode forward from the state at position t; the first maximal state wins."""
     n_states = T.shape[1]
     for q in range(t + 1, y.size):
-        row = T[stride * (t0 + q - 1), y[q - 1]]
+        row = T[stride * (q - 1), y[q - 1]]
         below = B[q]
         best, arg = row[0] + below[0], 0
         for k in range(1, n_states):
@@ -92,24 +90,16 @@ def _follow(B: FloatArray, T: FloatArray, stride: int, t0: int, t: int, y: IntAr
 
 
 @kernel
-def _score(U: FloatArray, first: int, T: FloatArray, stride: int, t0: int, init: FloatArray, y: IntArray) -> float:
-    value: float = init[y[0]] + U[first, y[0]]
+def score(U: FloatArray, T: FloatArray, stride: int, init: FloatArray, y: IntArray) -> float:
+    """Return the score of a sequence."""
+    value: float = init[y[0]] + U[0, y[0]]
     for t in range(1, y.size):
-        value += U[first + t, y[t]] + T[stride * (t0 + t - 1), y[t - 1], y[t]]
+        value += U[t, y[t]] + T[stride * (t - 1), y[t - 1], y[t]]
     return value
 
 
 @kernel
-def _decode(
-    U: FloatArray,
-    first: int,
-    T: FloatArray,
-    stride: int,
-    t0: int,
-    init: FloatArray,
-    B: FloatArray,
-    y: IntArray,
-) -> float:
+def _decode(U: FloatArray, T: FloatArray, stride: int, init: FloatArray, B: FloatArray, y: IntArray) -> float:
     best, arg = -np.inf, -1
     for s in range(init.size):
         v = init[s] + B[0, s]
@@ -118,8 +108,8 @@ def _decode(
     if arg < 0:
         return best
     y[0] = arg
-    _follow(B, T, stride, t0, 0, y)
-    return _score(U, first, T, stride, t0, init, y)
+    _follow(B, T, stride, 0, y)
+    return score(U, T, stride, init, y)
 
 
 @kernel
@@ -156,8 +146,8 @@ def best_points(
                     for k in range(n_states):
                         masked[t, s, k] = T[t, s, k] + forbidden[stride * t, s, k]
             T = masked
-        _backward(U, 0, length, T, 1, 0, TT, B)
-        values[row] = _decode(U, 0, T, 1, 0, init, B, y)
+        _backward(U, T, 1, TT, B)
+        values[row] = _decode(U, T, 1, init, B, y)
         if values[row] == -np.inf:
             return row
         for t in range(length):
@@ -181,11 +171,11 @@ def viterbi_batch(
         longest = max(longest, ptr[i + 1] - ptr[i])
     TT, B = workspace(T, 0, longest)
     for i in range(n):
-        first, end = ptr[i], ptr[i + 1]
-        if unusable(U[first:end].ravel()):
+        own = U[ptr[i] : ptr[i + 1]]
+        if unusable(own.ravel()):
             return y, values, BAD_NUMBER, i
-        _backward(U, first, end - first, T, 0, 0, TT, B)
-        values[i] = _decode(U, first, T, 0, 0, init, B, y[first:end])
+        _backward(own, T, 0, TT, B)
+        values[i] = _decode(own, T, 0, init, B, y[ptr[i] : ptr[i + 1]])
         if values[i] == -np.inf:
             return y, values, INFEASIBLE, i
     return y, values, SOLVED, -1
@@ -210,18 +200,18 @@ def k_best(U: FloatArray, T: FloatArray, init: FloatArray, k: int) -> tuple[IntA
     if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
         return np.empty((0, length), np.int64), np.empty(0), BAD_NUMBER
     TT, B = workspace(T, 1, length)
-    _backward(U, 0, length, T, 1, 0, TT, B)
+    _backward(U, T, 1, TT, B)
 
     # k may be far above the number of sequences: do not allocate for more than there are.
     if length * math.log(n_states) < 40.0:
         k = min(k, int(float(n_states) ** length + 0.5))
     capacity = k * length + 1
-    emitted, score = np.empty((k, length), np.int64), np.empty(k)
+    emitted, values = np.empty((k, length), np.int64), np.empty(k)
     keys, heap = np.empty(capacity), np.empty(capacity, np.int64)
     parent, position, state = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64), np.empty(capacity, np.int64)
     state[0] = _next_state(init, B[0], -1)
     if state[0] < 0:
-        return emitted[:0].copy(), score[:0].copy(), INFEASIBLE
+        return emitted[:0].copy(), values[:0].copy(), INFEASIBLE
     push(keys, heap, 0, init[state[0]] + B[0, state[0]], 0)
     waiting, made, count = 1, 1, 0
     while waiting and count < k:
@@ -231,8 +221,8 @@ def k_best(U: FloatArray, T: FloatArray, init: FloatArray, k: int) -> tuple[IntA
         y, t = emitted[count], position[cell]
         assign(y[:t], emitted[parent[cell], :t])
         y[t] = state[cell]
-        _follow(B, T, 1, 0, t, y)
-        score[count] = _score(U, 0, T, 1, 0, init, y)
+        _follow(B, T, 1, t, y)
+        values[count] = score(U, T, 1, init, y)
         prefix, row = 0.0, init
         for q in range(length):
             other = _next_state(row, B[q], y[q]) if q >= t else -1
@@ -245,4 +235,4 @@ def k_best(U: FloatArray, T: FloatArray, init: FloatArray, k: int) -> tuple[IntA
             if q < length - 1:
                 row = T[q, y[q]]
         count += 1
-    return emitted[:count].copy(), score[:count].copy(), SOLVED
+    return emitted[:count].copy(), values[:count].copy(), SOLVED
