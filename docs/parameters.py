@@ -289,7 +289,7 @@ def public_callables() -> Iterator[tuple[str, list[Any], Callable[..., Any]]]:
 
 
 def _own(found: type) -> dict[str, Any]:
-    """What stands in a class, and in the parts of it that are files beside it (`structopt.oracle.sums`)."""
+    """What stands in a class, and in its parts in other files."""
     parts = [base for base in found.__mro__[1:] if found in (so.Model, so.Oracle) and base.__module__ != "builtins"]
     return {name: value for part in reversed([found, *parts]) for name, value in vars(part).items()}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from functools import cached_property
 from time import perf_counter
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ from structopt.backends.arrays import with_rows
 from structopt.backends.base import Backend, SideConstraints
 from structopt.backends.lazy import RowPool
 from structopt.backends.profiles import Profile, check_limits
-from structopt.checks import checked, floats, hashable, instance, listed, n_threads, sequence, shown, whole
+from structopt.checks import checked, floats, hashable, instance, listed, n_threads, seed, sequence, shown, whole
 from structopt.errors import (
     DeclarationError,
     DiagramRefused,
@@ -42,7 +43,6 @@ from structopt.oracle.label import Label, Statistics
 from structopt.oracle.plan import Plan, plan_of
 from structopt.oracle.pool import SolverPool
 from structopt.oracle.side_constraints import Row, plain_rows, row_names, side_constraints_of
-from structopt.oracle.sums import SumsOverLabels
 from structopt.recognize import Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import CompiledSpace, FloatArray
@@ -79,7 +79,7 @@ _NOTHING: tuple[Any, ...] = ()
     front_plan="use front for each example",
     solve_batch="use maximize_batch",
 )
-class Oracle(SumsOverLabels):
+class Oracle:
     """``argmax c . z`` over a space, with side constraints, forbidden labels, k-best and batches.
 
     A space is solved by one `structopt.algorithms.base.Algorithm`: a combinatorial one where one is known to be exact,
@@ -153,7 +153,7 @@ class Oracle(SumsOverLabels):
         self.declared = space if isinstance(space, LabelSpace) else None
         self.space: CompiledSpace = space.compiled if isinstance(space, LabelSpace) else space
         self.solver = solver
-        self.integral = integral
+        self.integral: str = integral
         self.options: Mapping[str, Any] = dict(options)
         self._given, self._record = algorithm, record
         self._start()
@@ -165,10 +165,9 @@ class Oracle(SumsOverLabels):
         self._shape = (self.space.n_variables,)
         self._integer = np.array(self.space.integrality)
         self._lock = threading.Lock()
-        self._listed: tuple[FloatArray | None] | None = None
         self._sums: Algorithm | None = None
         self._fast_calls = Statistics()
-        self._used: list[tuple[Algorithm, Statistics]] = []
+        self._used: dict[Algorithm, Statistics] = {}
         solver = "highs" if self._chooses else str(getattr(self.solver, "name", self.solver))
         self._solvers = SolverPool(self.space, self.integral, self._make, solver)
         found: Algorithm | None = None
@@ -203,8 +202,7 @@ class Oracle(SumsOverLabels):
     def _use(self, algorithm: Algorithm) -> None:
         self._algorithm = algorithm
         if algorithm is not self._solvers:
-            self._fast_calls = Statistics()
-            self._used.append((algorithm, self._fast_calls))
+            self._fast_calls = self._used[algorithm] = Statistics()
         # Known for all labels, or else found for each label when it is read.
         self._labels_integral = True if algorithm.integral and self._solvers.integral else None
 
@@ -484,7 +482,7 @@ class Oracle(SumsOverLabels):
                 break
         return found
 
-    def _list_best(self, c: npt.ArrayLike, k: int) -> list[Label] | None:
+    def _list_best(self, c: FloatArray, k: int) -> list[Label] | None:
         """Return `k_best` if the combinatorial algorithm lists labels in order, or None if it would take a solver."""
         self._check_current()
         if self._may_compile:
@@ -493,21 +491,15 @@ class Oracle(SumsOverLabels):
         if Question.K_BEST not in algorithm.answers:
             return None
         begun = perf_counter()
-        known = algorithm.k_best(cost_vector(self.space, c), whole("k", k, low=0))
+        known = algorithm.k_best(c, k)
         if known is None:
             return None
         self._count_fast(1, perf_counter() - begun)
         return self._labels(known)
 
-    @property
+    @cached_property
     def _listed_labels(self) -> FloatArray | None:
         """Every label if products with all of them take less time than a search; None for larger spaces."""
-        self._check_current()
-        if self._listed is None:
-            self._listed = (self._list_labels(),)
-        return self._listed[0]
-
-    def _list_labels(self) -> FloatArray | None:
         # A solver that was chosen must be used, and a subclass may override the method.
         if not self._chooses or self.integral == "relax" or type(self).maximize is not Oracle.maximize:
             return None
@@ -569,6 +561,164 @@ class Oracle(SumsOverLabels):
             self._consider_diagram(len(G), hard=True)
         return self._algorithm.front_plan(G, g_const)
 
+    # ---- sums over all labels --------------------------------------------------------------------
+
+    def log_partition(self, C: npt.ArrayLike) -> FloatArray:
+        """``log sum_z exp(c . z)`` over all labels, for every row of `C`.
+
+        Parameters
+        ----------
+        C : array_like, shape (n, n_variables)
+            Objective coefficients, one row for each distribution ``p(z) ~ exp(c . z)``.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+
+        Raises
+        ------
+        DeclarationError
+            If no algorithm that sums over this space's labels is known.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import structopt as so
+        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1, 1]], 0, 1))        # four labels
+        >>> np.exp(oracle.log_partition(np.zeros((1, 3)))).round(6)
+        array([4.])
+        """
+        return self._summing.log_partition(cost_matrix(self.space, C))
+
+    def marginals(self, C: npt.ArrayLike) -> FloatArray:
+        """The mean label under ``p(z) ~ exp(c . z)``, for every row of `C`.
+
+        The gradient of `log_partition`; for a 0/1 variable the probability that it is 1.
+
+        Parameters
+        ----------
+        C : array_like, shape (n, n_variables)
+
+        Returns
+        -------
+        ndarray, shape (n, n_variables)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import structopt as so
+        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1, 1]], 0, 1))
+        >>> oracle.marginals(np.log([[1.0, 2.0, 4.0]])).round(4)
+        array([[0.125, 0.25 , 0.5  ]])
+        """
+        return self._summing.marginals(cost_matrix(self.space, C))
+
+    def sums(self, C: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """`log_partition` and `marginals` in one pass.
+
+        Parameters
+        ----------
+        C : array_like, shape (n, n_variables)
+
+        Returns
+        -------
+        log_partition : ndarray, shape (n,)
+        marginals : ndarray, shape (n, n_variables)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import structopt as so
+        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1, 1]], 0, 1))
+        >>> log_partition, marginals = oracle.sums(np.log([[1.0, 2.0, 4.0]]))
+        >>> np.exp(log_partition).round(4), marginals.round(4)
+        (array([8.]), array([[0.125, 0.25 , 0.5  ]]))
+        """
+        return self._summing.sums(cost_matrix(self.space, C))
+
+    def covariance_products(self, C: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
+        """The covariance of the labels under ``p(z) ~ exp(c . z)`` times a vector, row by row.
+
+        The derivative of `marginals` along that vector. It is exact up to rounding, except for an algorithm of your own
+        without a formula: then it is a difference quotient of fourth order, right to about ten digits.
+
+        Parameters
+        ----------
+        C : array_like, shape (n, n_variables)
+        V : array_like, shape (n, n_variables)
+            A vector for each row of `C`.
+
+        Returns
+        -------
+        ndarray, shape (n, n_variables)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import structopt as so
+        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1]], 1, 1))            # (1, 0) or (0, 1)
+        >>> oracle.covariance_products(np.zeros((1, 2)), [[1.0, 0.0]])
+        array([[ 0.25, -0.25]])
+        """
+        costs, vectors = cost_matrix(self.space, C), cost_matrix(self.space, V)
+        if costs.shape != vectors.shape:
+            raise DeclarationError(f"V has shape {vectors.shape}, C {costs.shape}: a vector for each row is needed.")
+        return self._summing.covariance_products(costs, vectors)
+
+    def sample(self, c: npt.ArrayLike, n: int = 1, *, random_state: Any = None) -> FloatArray:
+        """Labels drawn from ``p(z) ~ exp(c . z)``.
+
+        Parameters
+        ----------
+        c : array_like, shape (n_variables,)
+            Zeros draw all labels with the same probability.
+        n : int
+            How many labels.
+        random_state : int, Generator or None
+            Seed, as `numpy.random.default_rng` takes it.
+
+        Returns
+        -------
+        ndarray, shape (n, n_variables)
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1]], 1, 1))
+        >>> oracle.sample([0.0, 0.0], 2, random_state=0).sum(axis=1)
+        array([1., 1.])
+        """
+        return self._summing.sample(
+            cost_vector(self.space, c), whole("n", n, low=0), np.random.default_rng(seed("random_state", random_state))
+        )
+
+    @property
+    def _summing(self) -> Algorithm:
+        """Algorithm for sums over all labels: the oracle's own, a list of the labels, or a decision diagram."""
+        self._check_current()
+        if self._sums is None:
+            self._sums = self._find_summing()
+        return self._sums
+
+    def _find_summing(self) -> Algorithm:
+        if self.integral == "relax" or not self.space.is_integral:
+            raise DeclarationError(
+                "Sums over all labels need integral labels: declare the variables integer, and leave out "
+                "integral='relax'."
+            )
+        if Question.SUMS in self._algorithm.answers:
+            return self._algorithm
+        found = Enumeration.of_space(self.space)
+        if found is not None:
+            return found
+        try:
+            return DiagramAlgorithm(DIAGRAMS.get(self.space))
+        except DiagramRefused as refusal:
+            raise DeclarationError(
+                f"No algorithm is known that sums over all labels of {self.space!r}: it is solved by "
+                f"{self._algorithm.name}, and cannot be compiled. {refusal}"
+            ) from None
+
     # ---- the work --------------------------------------------------------------------------------
 
     @property
@@ -625,15 +775,9 @@ class Oracle(SumsOverLabels):
     def statistics(self) -> Statistics:
         """Calls, solver runs and time of this oracle so far, in all threads."""
         total = self._solvers.statistics
-        for _, calls in self._used:
+        for calls in self._used.values():
             total.include(calls)
         return total
-
-    def _measured(self, algorithm: Algorithm) -> Statistics:
-        """Return the calls of one of the algorithms that this oracle has used."""
-        if algorithm is self._solvers:
-            return self._solvers.statistics
-        return next((calls for used, calls in self._used if used is algorithm), Statistics())
 
     def __getstate__(self) -> dict[str, Any]:
         # A live solver does not pickle: an oracle is its recipe.
@@ -697,7 +841,10 @@ class Oracle(SumsOverLabels):
     def _answering(self, question: Question) -> Algorithm | None:
         """Return the algorithm that answers a question now, or the pool of solvers; None if there is no answer."""
         if question in Question.SUMS | Question.SAMPLE:
-            return self._summing if self._sums_over_labels else None
+            try:
+                return self._summing
+            except DeclarationError:
+                return None
         own, solvers = self._algorithm, self._solvers
         can = Question.ARGMAX | own.answers if own is not solvers else Question(0)
         if question in Question.OUTSIDE | Question.K_BEST:

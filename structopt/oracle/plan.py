@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from structopt.algorithms.base import Algorithm
@@ -109,16 +107,60 @@ class Plan:
 
 def plan_of(oracle: Oracle) -> Plan:
     """Return the report of an oracle, whose `answers` have been read."""
-    used = {question: oracle._answering(question) for question in Question}
-    made = {_name(oracle, algorithm): algorithm for algorithm in used.values() if algorithm is not None}
-    makers = (_own, _recognised, _list, _diagram, _without_a_row, _solver)
-    options = []
-    for make in makers:
-        option = make(oracle, made)
-        if option is not None:
-            names = [question for question, by in used.items() if by is not None and _name(oracle, by) == option.name]
-            options.append(replace(option, used=functools.reduce(operator.or_, names, Question(0))))
-    return Plan(repr(oracle.space), tuple(options))
+    space, solvers, begun = oracle.space, oracle._solvers, oracle._seconds_to_start
+    made: dict[str, Algorithm] = {}
+    used: dict[str, Question] = {}
+    for question in Question:
+        algorithm = oracle._answering(question)
+        if algorithm is not None:
+            name = _name(oracle, algorithm)
+            made[name], used[name] = algorithm, used.get(name, Question(0)) | question
+    options: list[Option] = []
+
+    def add(name: str, text: str, to_make: str, found: Algorithm | None, seconds: float | None = None) -> None:
+        """Add an option, which has not been made or does not apply if no algorithm was found."""
+        now = used.get(name, Question(0))
+        if found is None:
+            options.append(Option(name, text, Question(0), now, to_make, {}, None, None, Statistics()))
+            return
+        steps = {question: steps for question in Question if (steps := found.steps_of(question))}
+        measured = solvers.statistics if found is solvers else oracle._used.get(found, Statistics())
+        call = found.seconds_per_call(batch=False)
+        options.append(Option(name, text, found.answers, now, to_make, steps, seconds, call, measured))
+
+    if oracle._given is not None:
+        add("own algorithm", made["own algorithm"].name, "", made["own algorithm"], begun)
+    elif oracle._record is not None:
+        found = made.get("record")
+        text = "describes no relaxation" if found is None else found.name
+        add("record", f"{type(oracle._record).__name__}: {text}", "checks of the arrays", found, begun)
+
+    structure = oracle.declared.structure if oracle.declared is not None else recognize(space)
+    found = made.get("recognised")
+    known = all(type(part.record) in ALGORITHMS for part in structure.parts or (structure,))
+    text = found.name if found is not None else structure.oracle if known else structure.reason
+    add("recognised", f"{structure.kind}: {text}", "entries of the matrix", found, begun)
+
+    found = made.get("list")
+    listed = f"{len(found.labels)} labels" if isinstance(found, Enumeration) else Enumeration.refusal(space)
+    add("list", listed or "not made", Enumeration.making, found)
+
+    found, diagram, refusal = made.get("diagram"), DIAGRAMS.known(space), DIAGRAMS.refusal(space)
+    if found is None and diagram is not None:
+        found = DiagramAlgorithm(diagram)
+    text = "lazy rows are not compiled" if space.separations else "not made"
+    if isinstance(found, DiagramAlgorithm):
+        text = found.diagram.summary
+    elif refusal is not None:
+        text = f"refused: {refusal.reason if isinstance(refusal, DiagramRefused) else 'no label'}"
+    add("diagram", text, DiagramAlgorithm.making, found, None if found is None else DIAGRAMS.seconds(space))
+
+    found = made.get("diagram without a row")
+    if isinstance(found, CoupledDiagram):
+        add("diagram without a row", found.diagram.summary, DiagramAlgorithm.making, found)
+    runs = solvers.statistics
+    add("solver", f"{solvers.name}: {runs.lp} LP, {runs.mip} MIP runs", "a model per thread", solvers)
+    return Plan(repr(space), tuple(options))
 
 
 def question_names(questions: Question) -> str:
@@ -131,89 +173,13 @@ def _name(oracle: Oracle, algorithm: Algorithm) -> str:
     """Return the name of the option that an algorithm of this oracle belongs to."""
     if algorithm is oracle._solvers:
         return "solver"
-    if oracle._used and algorithm is oracle._used[0][0]:
+    if algorithm is next(iter(oracle._used), None):
         if oracle._given is not None:
             return "own algorithm"
         if oracle._record is not None and oracle.integral != "relax":
             return "record"
     kinds = {Enumeration: "list", DiagramAlgorithm: "diagram", CoupledDiagram: "diagram without a row"}
     return kinds.get(type(algorithm), "recognised")
-
-
-def _option(
-    oracle: Oracle, name: str, algorithm: Algorithm | None, text: str, to_make: str = "", seconds: float | None = None
-) -> Option:
-    """Return the option of an algorithm; None stands for an option that has not been made or does not apply."""
-    if algorithm is None:
-        return Option(name, text, Question(0), Question(0), to_make, {}, None, None, Statistics())
-    return Option(
-        name=name,
-        algorithm=text,
-        answers=algorithm.answers,
-        used=Question(0),
-        to_make=to_make,
-        steps={question: steps for question in Question if (steps := algorithm.steps_of(question))},
-        seconds_to_make=seconds,
-        seconds=algorithm.seconds_per_call(batch=False),
-        measured=oracle._measured(algorithm),
-    )
-
-
-_Made = Mapping[str, Algorithm]
-
-
-def _own(oracle: Oracle, made: _Made) -> Option | None:
-    if oracle._given is not None:
-        given = oracle._used[0][0]
-        return _option(oracle, "own algorithm", given, given.name, seconds=oracle._seconds_to_start)
-    if oracle._record is None:
-        return None
-    kind, algorithm = type(oracle._record).__name__, made.get("record")
-    text = "describes no relaxation" if algorithm is None else algorithm.name
-    return _option(oracle, "record", algorithm, f"{kind}: {text}", "checks of the arrays", oracle._seconds_to_start)
-
-
-def _recognised(oracle: Oracle, made: _Made) -> Option:
-    structure = oracle.declared.structure if oracle.declared is not None else recognize(oracle.space)
-    algorithm = made.get("recognised")
-    parts = structure.parts or (structure,)
-    known = all(type(part.record) in ALGORITHMS for part in parts)
-    text = algorithm.name if algorithm is not None else structure.oracle if known else structure.reason
-    to_make = "entries of the matrix"
-    return _option(oracle, "recognised", algorithm, f"{structure.kind}: {text}", to_make, oracle._seconds_to_start)
-
-
-def _list(oracle: Oracle, made: _Made) -> Option:
-    found = made.get("list")
-    if isinstance(found, Enumeration):
-        return _option(oracle, "list", found, f"{len(found.labels)} labels", Enumeration.making)
-    return _option(oracle, "list", None, Enumeration.refusal(oracle.space) or "not made", Enumeration.making)
-
-
-def _diagram(oracle: Oracle, made: _Made) -> Option:
-    space, found = oracle.space, made.get("diagram")
-    known = found.diagram if isinstance(found, DiagramAlgorithm) else DIAGRAMS.known(space)
-    if known is not None:
-        algorithm = found or DiagramAlgorithm(known)
-        seconds = DIAGRAMS.seconds(space)
-        return _option(oracle, "diagram", algorithm, known.summary, DiagramAlgorithm.making, seconds)
-    refusal = DIAGRAMS.refusal(space)
-    text = "lazy rows are not compiled" if space.separations else "not made"
-    if refusal is not None:
-        text = f"refused: {refusal.reason if isinstance(refusal, DiagramRefused) else 'no label'}"
-    return _option(oracle, "diagram", None, text, DiagramAlgorithm.making)
-
-
-def _without_a_row(oracle: Oracle, made: _Made) -> Option | None:
-    found = made.get("diagram without a row")
-    if not isinstance(found, CoupledDiagram):
-        return None
-    return _option(oracle, "diagram without a row", found, found.diagram.summary, DiagramAlgorithm.making)
-
-
-def _solver(oracle: Oracle, made: _Made) -> Option:
-    pool, runs = oracle._solvers, oracle._solvers.statistics
-    return _option(oracle, "solver", pool, f"{pool.name}: {runs.lp} LP, {runs.mip} MIP runs", "a model per thread")
 
 
 def _time(seconds: float) -> str:

@@ -64,7 +64,7 @@ class LinearOracle(Protocol):
         """A shorter way for calls without side constraints, or None; see `structopt.Oracle._plain_solver`."""
         return None
 
-    def _list_best(self, c: npt.ArrayLike, k: int) -> list[Label] | None:
+    def _list_best(self, c: FloatArray, k: int) -> list[Label] | None:
         """The `k` best labels in decreasing value, or None where that would take a solver."""
         return None
 

@@ -83,7 +83,7 @@ def test_plans_of_many_spaces_forget_what_they_can_make_again(monkeypatch):
     w = rng.normal(size=6)
     kept = StructuredRisk(model, X, Y, "slack")(w)
     monkeypatch.setattr(inference, "_KEPT_BY_PLANS", 10)
-    monkeypatch.setattr(Oracle, "_listed_labels", None)
+    monkeypatch.setattr(Oracle, "_listed_labels", property(lambda oracle: None))
     forgotten = StructuredRisk(model, X, Y, "slack")
     assert forgotten(w)[0] == pytest.approx(kept[0], rel=2e-3)
     plans = forgotten.batch.inference._planned[1]

@@ -248,7 +248,7 @@ def test_listing_is_offered_where_an_algorithm_lists():
     s.subject_to(y[0] + 2 * y[1] - 3 * y[2] <= 1, y[1] + y[3] >= 1)
     oracle = so.Oracle(s)
     assert oracle.algorithm == "enumeration" and not oracle._prefers_free_calls
-    listed = oracle._list_best([1.0, 2.0, -1.0, 0.5], 3)
+    listed = oracle._list_best(np.array([1.0, 2.0, -1.0, 0.5]), 3)
     assert [label.value for label in listed] == sorted(s.enumerate() @ [1.0, 2.0, -1.0, 0.5])[::-1][:3]
 
 
