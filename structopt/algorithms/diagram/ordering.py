@@ -64,7 +64,7 @@ def best_orders(program: Program, block: IntArray) -> list[IntArray]:
 
 @kernel
 def _structure(block: Any, items: Any, rows: Any) -> Any:
-    """Return the rows of each item and the items of each row, with the bits of each entry."""
+    """Return the rows of each item and the items of each row, with the bits of each row and of each entry."""
     n = len(block)
     number = np.full(len(rows.lower), -1, np.int64)
     n_rows = n_entries = 0
@@ -111,11 +111,12 @@ def _structure(block: Any, items: Any, rows: Any) -> Any:
     for r in range(n_rows):
         row_ptr[r + 1] += row_ptr[r]
     fill = row_ptr[:-1].copy()
-    row_items, row_bits = np.empty(n_entries, np.int64), np.empty(n_entries)
+    row_items, row_bits = np.empty(n_entries, np.int64), np.zeros(n_rows)
     for x in range(n):
         for e in range(item_ptr[x], item_ptr[x + 1]):
             r = item_rows[e]
-            row_items[fill[r]], row_bits[fill[r]] = x, bits[e]
+            row_items[fill[r]] = x
+            row_bits[r] += bits[e]
             fill[r] += 1
     span_bits = np.zeros(n_rows)
     for r in range(n_rows):
@@ -124,20 +125,10 @@ def _structure(block: Any, items: Any, rows: Any) -> Any:
 
 
 @kernel
-def _total_bits(row_ptr: Any, row_bits: Any) -> Any:
-    total = np.zeros(len(row_ptr) - 1)
-    for r in range(len(total)):
-        for e in range(row_ptr[r], row_ptr[r + 1]):
-            total[r] += row_bits[e]
-    return total
-
-
-@kernel
 def _estimate(structure: Any, order: Any) -> float:
     """Sum the estimated width times the number of options over the layers."""
     item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, options, bits = structure
     n, n_rows = len(order), len(span_bits)
-    total = _total_bits(row_ptr, row_bits)
     done = np.zeros(n_rows)
     now = np.zeros(n_rows)
     left, open_rows = np.diff(row_ptr), np.diff(item_ptr)
@@ -162,7 +153,7 @@ def _estimate(structure: Any, order: Any) -> float:
             r = item_rows[e]
             done[r] += bits[e]
             left[r] -= 1
-            after = min(done[r], span_bits[r], total[r] - done[r]) if left[r] else 0.0
+            after = min(done[r], span_bits[r], row_bits[r] - done[r]) if left[r] else 0.0
             if wide[r]:
                 wide_bits += after - now[r]
             else:
@@ -183,7 +174,6 @@ def _greedy(structure: Any, start: int, separators: bool) -> Any:
     """Build an order that adds at each step the neighbour of the open rows with the least new bits."""
     item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, _, bits = structure
     n, n_rows = len(option_bits), len(span_bits)
-    total = _total_bits(row_ptr, row_bits)
     done, left, open_rows = np.zeros(n_rows), np.diff(row_ptr), np.diff(item_ptr)
     counted = np.ones(n_rows, np.bool_)
     if separators:
@@ -224,9 +214,9 @@ def _greedy(structure: Any, start: int, separators: bool) -> Any:
                         elif not opened[r]:
                             tie += row_ptr[r + 1] - row_ptr[r] - 1
                     else:
-                        change -= min(done[r], span_bits[r], total[r] - done[r])
+                        change -= min(done[r], span_bits[r], row_bits[r] - done[r])
                         if left[r] > 1:
-                            change += min(done[r] + bits[e], span_bits[r], total[r] - done[r] - bits[e])
+                            change += min(done[r] + bits[e], span_bits[r], row_bits[r] - done[r] - bits[e])
                         else:
                             tie -= 1.0
                 if separators and open_rows[y] > closing:
