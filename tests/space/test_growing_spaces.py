@@ -39,7 +39,7 @@ CALLS: dict[str, Callable[[so.Oracle], Any]] = {
     "with no-goods": lambda o: o.maximize(COSTS, forbid=[COSTS]),
     "batch": lambda o: o.maximize_batch(COSTS[None]),
     "rows of costs": lambda o: o._solve_batch(COSTS[None]),
-    "all labels": lambda o: o._listed_labels,
+    "all labels": lambda o: o._front_plan(COSTS[None], np.zeros(1)),
     "k best": lambda o: o.k_best(COSTS, 2),
     "list": lambda o: o._list_best(COSTS, 2),
     "front": lambda o: o.front((COSTS, 0.0), (COSTS, 0.0)),
