@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -123,22 +124,15 @@ def test_file_and_folder_reach_the_disk(kind: str, tmp_path: Path, monkeypatch: 
 
 
 def test_threads_may_save_to_one_path(tmp_path: Path) -> None:
-    path, svm, errors = tmp_path / "model.npz", estimator(), list[Exception]()
+    path, svm = tmp_path / "model.npz", estimator()
 
-    def save() -> None:
-        try:
-            for _ in range(10):
-                svm.save(path)
-                so.load(path)
-        except Exception as error:
-            errors.append(error)
+    def save(_: int) -> None:
+        for _ in range(10):
+            svm.save(path)
+            so.load(path)
 
-    threads = [threading.Thread(target=save) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(save, range(8)))
     assert [found.name for found in tmp_path.iterdir()] == ["model.npz"]
 
 
@@ -158,11 +152,8 @@ def test_one_thread_at_a_time_parses(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     svm = estimator()
     monkeypatch.setattr(ast, "parse", slow_parse)
-    threads = [threading.Thread(target=save, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(save, range(4)))
     assert len(most) > 8 and max(most) == 1
 
 

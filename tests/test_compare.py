@@ -61,18 +61,18 @@ def test_interval_does_not_depend_on_the_order(gate):
     assert gate.median_interval(ratios) == gate.median_interval(ratios[::-1])
 
 
-def test_equal_speed_is_level(gate):
-    assert all(gate.judge(drawn(1.0, rounds=2, seed=seed), 1.05) == "level" for seed in range(50))
-
-
-def test_ten_percent_is_slower_after_two_rounds(gate):
+@pytest.mark.parametrize(
+    ("center", "options", "verdict"),
+    [
+        (1.0, {"rounds": 2}, "level"),
+        (1.10, {"rounds": 1}, "undecided"),
+        (1.10, {"rounds": 2}, "slower"),
+        (0.8, {}, "faster"),
+    ],
+)
+def test_verdict_on_a_ratio_with_a_spread(gate, center, options, verdict):
     for seed in range(50):
-        assert gate.judge(drawn(1.10, rounds=1, seed=seed), 1.05) == "undecided"
-        assert gate.judge(drawn(1.10, rounds=2, seed=seed), 1.05) == "slower"
-
-
-def test_large_gain_is_faster(gate):
-    assert gate.judge(drawn(0.8), 1.05) == "faster"
+        assert gate.judge(drawn(center, seed=seed, **options), 1.05) == verdict
 
 
 def test_wide_spread_is_undecided(gate):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -77,17 +77,8 @@ class TestBatch:
         oracle = so.Oracle(space, "highs")
         C = np.random.default_rng(2).normal(size=(24, space.n_variables))
         wanted = [oracle.maximize(c).value for c in C]
-        got = [None] * len(C)
-
-        def work(first: int) -> None:
-            for i in range(first, len(C), 3):
-                got[i] = oracle.maximize(C[i]).value
-
-        threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        with ThreadPoolExecutor(3) as pool:
+            got = list(pool.map(lambda c: oracle.maximize(c).value, C))
         np.testing.assert_allclose(got, wanted, atol=1e-7)
 
     def test_bad_batches(self):

@@ -43,22 +43,6 @@ class Draft:
         return self
 
 
-def local_marginals(edges):
-    return Draft(edges).marginals().space
-
-
-def relaxed_marginals(edges):
-    return Draft(edges, kind="continuous").marginals().space
-
-
-def integer_pairs(edges):
-    return Draft(edges, pair_kind="binary").marginals().space
-
-
-def pairs_without_bound(edges):
-    return Draft(edges, pair_upper=np.inf).marginals().space
-
-
 def pairs_add_up(edges):
     draft = Draft(edges, groups=False).marginals()
     draft.space.subject_to(draft.p.sum(axis=(1, 2)) == 1)
@@ -69,18 +53,6 @@ def everything_adds_up(edges):
     draft = Draft(edges).marginals()
     draft.space.subject_to(draft.p[0].sum() == 1)
     return draft.space
-
-
-def linearised_products(edges):
-    return Draft(edges).links().space
-
-
-def products_and_marginals(edges):
-    return Draft(edges).marginals().links().space
-
-
-def upper_links_and_marginals(edges):
-    return Draft(edges).marginals().links(lower=False).space
 
 
 def equations_as_two_inequalities(edges):
@@ -95,33 +67,6 @@ def equations_as_two_inequalities(edges):
 def pairs_set_to_zero(edges):
     draft = Draft(edges).marginals()
     draft.space.subject_to(draft.p[:, 0, 1] == 0, draft.p[:, 2, 2] <= 0)
-    return draft.space
-
-
-def forbidden_pairs(edges):
-    draft = Draft(edges, pairs=False)
-    draft.space.subject_to(*(draft.y[a, 0] + draft.y[b, k] <= 1 for a, b in edges for k in (1, 2)))
-    return draft.space
-
-
-def forbidden_followers(edges):
-    """One row for a state and all that may not follow it."""
-    draft = Draft(edges, pairs=False)
-    draft.space.subject_to(*(draft.y[a, 0] + draft.y[b, 1] + draft.y[b, 2] <= 1 for a, b in edges))
-    return draft.space
-
-
-def allowed_predecessors(edges):
-    """State 1 only after 0 or 1."""
-    draft = Draft(edges, pairs=False)
-    draft.space.subject_to(*(draft.y[b, 1] <= draft.y[a, 0] + draft.y[a, 1] for a, b in edges))
-    return draft.space
-
-
-def implications(edges):
-    """State 1 only after 1."""
-    draft = Draft(edges, pairs=False)
-    draft.space.subject_to(*(draft.y[a, 1] >= draft.y[b, 1] for a, b in edges))
     return draft.space
 
 
@@ -140,12 +85,42 @@ def bonus_for_equal_neighbours(edges):
     return draft.space
 
 
-WAYS = [
-    local_marginals, relaxed_marginals, integer_pairs, pairs_without_bound, pairs_add_up, everything_adds_up,
-    linearised_products, products_and_marginals, upper_links_and_marginals, equations_as_two_inequalities,
-    pairs_set_to_zero, forbidden_pairs, forbidden_followers, allowed_predecessors, implications, rules_and_marginals,
-    bonus_for_equal_neighbours,
-]  # fmt: skip
+#: Options of a draft, and what is declared between its pairs.
+DRAFTS = {
+    "local marginals": ({}, Draft.marginals),
+    "relaxed marginals": ({"kind": "continuous"}, Draft.marginals),
+    "integer pairs": ({"pair_kind": "binary"}, Draft.marginals),
+    "pairs without bound": ({"pair_upper": np.inf}, Draft.marginals),
+    "linearised products": ({}, Draft.links),
+    "products and marginals": ({}, lambda draft: draft.marginals().links()),
+    "upper links and marginals": ({}, lambda draft: draft.marginals().links(lower=False)),
+}
+#: Rows for the states y[a] and y[b] of an edge, without variables of pairs.
+RULES = {
+    "forbidden pairs": lambda y, a, b: y[a, 0] + y[b, 1:] <= 1,
+    "one row for a state and all that may not follow it": lambda y, a, b: y[a, 0] + y[b, 1] + y[b, 2] <= 1,
+    "state 1 only after 0 or 1": lambda y, a, b: y[b, 1] <= y[a, 0] + y[a, 1],
+    "state 1 only after 1": lambda y, a, b: y[a, 1] >= y[b, 1],
+}
+OTHERS = {
+    way.__name__.replace("_", " "): way
+    for way in (
+        pairs_add_up, everything_adds_up, equations_as_two_inequalities, pairs_set_to_zero, rules_and_marginals,
+        bonus_for_equal_neighbours,
+    )
+}  # fmt: skip
+
+
+def written(way, edges):
+    """Return the space that is written in a way."""
+    if way in OTHERS:
+        return OTHERS[way](edges)
+    if way in DRAFTS:
+        options, declare = DRAFTS[way]
+        return declare(Draft(edges, **options)).space
+    draft = Draft(edges, pairs=False)
+    draft.space.subject_to(*(RULES[way](draft.y, a, b) for a, b in edges))
+    return draft.space
 
 
 def agrees_with_highs(space, seeds, fast=None):
@@ -164,9 +139,9 @@ def agrees_with_highs(space, seeds, fast=None):
 
 
 @pytest.mark.parametrize("edges", [CHAIN, STAR], ids=["chain", "star"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*DRAFTS, *RULES, *OTHERS])
 def test_ways_to_write_chains_and_trees(way, edges):
-    space = way(edges)
+    space = written(way, edges)
     assert space.structure.kind == "group forest", space.structure
     fast = so.Oracle(space)
     assert fast.algorithm == "max-sum on a forest"

@@ -12,7 +12,6 @@ from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
 from structopt.structures.chain import Chain, bio_rules
 
 TAGS = ["O", "B-PER", "I-PER"]
-COSTS = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]])
 
 
 @pytest.fixture

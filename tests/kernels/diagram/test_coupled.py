@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -117,11 +118,8 @@ def test_few_compilations_run_at_the_same_time(monkeypatch):
     monkeypatch.setattr(compiler, "_compiled", counted)
     cache = DiagramCache()
     spaces = [so.LabelSpace.from_matrices([[1, 2, 3, k]], 0, 4).compiled for k in range(1, 13)]
-    threads = [threading.Thread(target=cache.get, args=(space,)) for space in spaces]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(spaces)) as pool:
+        list(pool.map(cache.get, spaces))
     assert most == compiler._AT_ONCE
     assert all(cache.known(space) is not None for space in spaces)
 
