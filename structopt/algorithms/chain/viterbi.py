@@ -5,7 +5,8 @@ A label of a chain of length L over S states has the score
     init[y_0] + sum_t U[t, y_t] + sum_t T[y_t, y_{t+1}]
 
 Chains of a batch are stacked: chain i is ``U[ptr[i]:ptr[i + 1]]``, and one matrix `T` serves all steps. ``-inf``
-anywhere forbids. Ties: the lexicographically smallest label (up to the rounding of equal sums).
+anywhere forbids. Ties: the best label is the lexicographically smallest one (up to the rounding of equal sums); others
+of equal value are in no given order.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def viterbi_batch(U: FloatArray, ptr: IntArray, T: FloatArray, init: FloatArray)
     """Return the best state sequences of stacked chains, and their scores."""
     y, values, status, index = loops.viterbi_batch(floats(U, "U", 2), ptr, T[None], init)
     if status:
-        fail(status, NUMBERS, EMPTY, index)
+        fail(status, NUMBERS, EMPTY, index if len(ptr) > 2 else -1)
     return y, values
 
 
