@@ -168,15 +168,6 @@ def test_scores_that_overflow_name_their_input(monkeypatch, kind):
         svm.predict(X)
 
 
-@pytest.mark.parametrize(("dtype", "copies"), [("float64", 2.0), ("float32", 4.0)])
-def test_dense_features_are_copied_twice_as_float64(leaf_data, peak_bytes, dtype, copies):
-    X, y = leaf_data(TREE, n=300, d=6000)
-    X = X.astype(dtype)
-    svm = HierarchicalSVM(TREE, lam=0.1, dtype=dtype, max_passes=2)
-    svm.fit(X, y)  # kernels are compiled and loaded
-    assert peak_bytes(lambda: svm.fit(X, y)) < (copies + 0.7) * X.nbytes
-
-
 # ---- the divided margin ---------------------------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import structopt as so
@@ -24,14 +23,9 @@ TREE = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (2, 7)])
 
 
 @pytest.mark.parametrize("cls", [HierarchicalSVM, SharedSVM])
-def test_clone_and_grid_search(leaf_data, cls):
+def test_score_is_the_accuracy(leaf_data, cls):
     X, y = leaf_data(TREE)
-    est = cls(list(TREE.edges), max_passes=10, tol=5e-2, lam=0.1, **({"max_rounds": 2} if cls is SharedSVM else {}))
-    again = clone(est)
-    assert again.get_params()["lam"] == est.lam and not hasattr(again, "coef_")
-    search = GridSearchCV(est, {"lam": [0.1, 1.0]}, cv=2).fit(X, y)
-    assert search.best_params_["lam"] in (0.1, 1.0) and search.best_score_ > 0.2
-    fitted = est.fit(X, y)
+    fitted = cls(list(TREE.edges), max_passes=10, tol=5e-2, lam=0.1).fit(X, y)
     assert fitted.score(X, y) == pytest.approx(metrics.accuracy(y, fitted.predict(X)))
     assert fitted.classes_.tolist() == list(TREE.leaves)
 

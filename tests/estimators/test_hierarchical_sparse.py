@@ -63,15 +63,6 @@ def test_memory_is_stated_and_refused(sparse_data):
     assert "only where a node has met" in chosen.plan_ and sp.issparse(chosen.coef_)
 
 
-def test_resumes_from_a_checkpoint(sparse_data, tmp_path):
-    X, y = sparse_data
-    options = {"trainer": "sgd", "lam": 0.05, "checkpoint": tmp_path / "run.npz"}
-    HierarchicalSVM(TREE, max_passes=2, certify=False, **options).fit(X, y)
-    resumed = HierarchicalSVM(TREE, max_passes=4, certify=False, **options).fit(X, y)
-    straight = HierarchicalSVM(TREE, trainer="sgd", lam=0.05, max_passes=4, certify=False).fit(X, y)
-    assert np.allclose(resumed.coef_, straight.coef_)
-
-
 def test_ctrl_c_keeps_what_was_learned(sparse_data, monkeypatch):
     X, y = sparse_data
     calls = []
