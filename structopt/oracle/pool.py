@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -41,18 +41,15 @@ _PIECE = 64
 _LIBRARIES = {"gurobipy", "highspy", "pulp", "pyomo", "pyscipopt", "scipy"}
 
 
-class PooledSolver:
+class PooledSolver(NamedTuple):
     """A solver instance with the figures of its own work, used by one thread at a time, so that neither needs a lock.
 
     `lp` is the instance's backend where it has no other, so that a plain call can go there straight.
     """
 
-    __slots__ = ("instance", "lp", "statistics")
-
-    def __init__(self, instance: SolverInstance, has_lp_only: bool) -> None:
-        self.instance = instance
-        self.lp = instance.prepare() if has_lp_only and not isinstance(instance, LazyInstance) else None
-        self.statistics = Statistics()
+    instance: SolverInstance
+    lp: Backend | None
+    statistics: Statistics
 
 
 class SolverPool(Algorithm):
@@ -215,14 +212,14 @@ class SolverPool(Algorithm):
         try:
             return self._idle.pop()  # atomic, as is append
         except IndexError:
-            solver = PooledSolver(self._new_instance(), self._has_lp_only)
-            self._records.append(solver.statistics)
-            return solver
-
-    def _new_instance(self) -> SolverInstance:
-        if self.lazy_rows is not None:
-            return LazyInstance(self._space, self._mode, self._make, self.lazy_rows)
-        return SolverInstance(self._space, self._mode, self._make)
+            statistics, lp = Statistics(), None
+            if self.lazy_rows is not None:
+                instance: SolverInstance = LazyInstance(self._space, self._mode, self._make, self.lazy_rows)
+            else:
+                instance = SolverInstance(self._space, self._mode, self._make)
+                lp = instance.prepare() if self._has_lp_only else None
+            self._records.append(statistics)
+            return PooledSolver(instance, lp, statistics)
 
     def _remember(self, key: Hashable, basis: tuple[Any, Any]) -> None:
         with self._lock:

@@ -55,9 +55,12 @@ def build_forest(form: NormalForm) -> GroupForest:
     assert found is not None
     group, n_groups, first, second, pairs, hull = found
     a, b = group[first], group[second]
-    order, parent = _rooted(a, b, n_groups)
-    place = np.empty(n_groups, dtype=np.int64)
+    # The root of a tree is its smallest group.
+    _, tree = components(a, b, n_groups)
+    order, above = breadth_first(a, b, np.unique(tree, return_index=True)[1], n_groups)
+    place = np.full(n_groups + 1, -1, dtype=np.int64)
     place[order] = np.arange(n_groups)
+    parent = place[above[order]]
 
     states = np.flatnonzero(group >= 0)
     at = place[group[states]]
@@ -82,16 +85,6 @@ def build_forest(form: NormalForm) -> GroupForest:
         hull,
         bool(form.integer[column].all()),
     )
-
-
-def _rooted(a: IntArray, b: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
-    """Groups, parents first, and the place of each one's parent, -1 at a root: the smallest group of its tree."""
-    _, tree = components(a, b, n_groups)
-    roots = np.unique(tree, return_index=True)[1]
-    order, above = breadth_first(a, b, roots, n_groups)
-    place = np.full(n_groups + 1, -1, dtype=np.int64)
-    place[order] = np.arange(n_groups)
-    return order, place[above[order]]
 
 
 def _read(form: NormalForm) -> tuple[BoolArray, _Reading | None]:

@@ -87,8 +87,13 @@ def flow_blocks(form: NormalForm) -> BoolArray:
     return passed
 
 
-def _node_arc(form: NormalForm) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
-    """Tail and head of every column, the outflow of every row of an equality network, and the block of every node.
+#: An equality network: tails and heads of the arcs, outflow and block of every node, nodes in topological order, and
+#: the arcs by tail: pointers and arcs.
+_UnitNetwork = tuple[IntArray, IntArray, FloatArray, IntArray, IntArray, IntArray, IntArray]
+
+
+def _unit_network(form: NormalForm) -> _UnitNetwork:
+    """Read an equality network.
 
     Nodes are the rows, those of one class negated, then one root for each block with a column that lacks an end.
     """
@@ -98,30 +103,17 @@ def _node_arc(form: NormalForm) -> tuple[IntArray, IntArray, FloatArray, IntArra
     tail, head = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
     tail[form.column[out]] = form.row[out]
     head[form.column[~out]] = form.row[~out]
-    lacking = (tail < 0) | (head < 0)
-    has_root = np.zeros(form.n_blocks, dtype=bool)
-    has_root[form.column_block[lacking]] = True
-    root = m + np.cumsum(has_root) - 1
+    lacking = np.unique(form.column_block[(tail < 0) | (head < 0)])
+    root = np.zeros(form.n_blocks, dtype=np.int64)
+    root[lacking] = m + np.arange(lacking.size)
     tail = np.where(tail < 0, root[form.column_block], tail)
     head = np.where(head < 0, root[form.column_block], head)
-    supply = np.where(negated, -form.row_upper, form.row_lower)
-    return tail, head, supply, np.concatenate([form.row_block, np.flatnonzero(has_root)])
-
-
-#: An equality network: tails and heads of the arcs, outflow and block of every node, nodes in topological order, and
-#: the arcs by tail: pointers and arcs.
-_UnitNetwork = tuple[IntArray, IntArray, FloatArray, IntArray, IntArray, IntArray, IntArray]
-
-
-def _unit_network(form: NormalForm) -> _UnitNetwork:
-    tail, head, supply, block = _node_arc(form)
-    m, n = form.n_rows, block.size
+    block = np.concatenate([form.row_block, lacking])
     # A root sends what the others of its block receive.
-    total = np.bincount(block[:m], weights=supply, minlength=form.n_blocks)
-    supply = np.concatenate([supply, -total[block[m:]]])
-    arc, ptr = group_by(tail, n)
-    order = topological_order(ptr, head[arc])
-    return tail, head, supply, block, order, ptr, arc
+    supply = np.where(negated, -form.row_upper, form.row_lower)
+    total = np.bincount(form.row_block, weights=supply, minlength=form.n_blocks)
+    arc, ptr = group_by(tail, block.size)
+    return tail, head, np.append(supply, -total[lacking]), block, topological_order(ptr, head[arc]), ptr, arc
 
 
 def path_blocks(form: NormalForm) -> BoolArray:
