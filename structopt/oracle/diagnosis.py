@@ -15,6 +15,7 @@ from structopt.backends.base import SideConstraints, Solution, Status
 from structopt.backends.highs import Highs
 from structopt.errors import InfeasibleSpace, UnboundedObjective
 from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.space.exact_rows import only_rows
 from structopt.space.lazy import described_row
 
 __all__ = ["conflicting_rows", "explain_call", "explain_infeasible", "explain_unbounded"]
@@ -67,9 +68,9 @@ def conflicting_rows(space: CompiledSpace) -> tuple[str, ...]:
     relaxed = space.relaxed()
     proof = _farkas_rows(relaxed)
     program = space
-    if proof is not None and _is_empty(_part(relaxed, proof)):
+    if proof is not None and _is_empty(only_rows(relaxed, proof)):
         suspects, program = proof, relaxed
-    kept = _deletion_filter(suspects, lambda rows: _is_empty(_part(program, rows)))
+    kept = _deletion_filter(suspects, lambda rows: _is_empty(only_rows(program, rows)))
     return tuple(space.row_names[int(k)] for k in kept)
 
 
@@ -80,15 +81,12 @@ def _farkas_rows(relaxed: CompiledSpace) -> npt.NDArray[np.intp] | None:
     """
     m, n = relaxed.matrix.shape
     wide = sp.hstack([relaxed.matrix, sp.eye_array(m), -sp.eye_array(m)], format="csr")
-    elastic = CompiledSpace(
+    elastic = replace(
+        relaxed,
         matrix=sp.csr_array(wide),
-        row_lower=relaxed.row_lower.copy(),
-        row_upper=relaxed.row_upper.copy(),
         lower=np.concatenate([relaxed.lower, np.zeros(2 * m)]),
         upper=np.concatenate([relaxed.upper, np.full(2 * m, np.inf)]),
         integrality=np.zeros(n + 2 * m, dtype=bool),
-        variable_names=(),
-        row_names=(),
     )
     backend = Highs(elastic)
     costs = np.concatenate([np.zeros(n), -np.ones(2 * m)])
@@ -119,16 +117,6 @@ def _deletion_filter(
         if chunk == 1:
             return kept
         chunk = max(1, chunk // 2)
-
-
-def _part(space: CompiledSpace, rows: npt.NDArray[np.intp]) -> CompiledSpace:
-    return replace(
-        space,
-        matrix=space.matrix[rows],
-        row_lower=space.row_lower[rows],
-        row_upper=space.row_upper[rows],
-        row_names=[space.row_names[int(k)] for k in rows],
-    )
 
 
 def _is_empty(space: CompiledSpace) -> bool:

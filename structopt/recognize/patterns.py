@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from structopt._jit.graphs import topological_order
 from structopt.recognize.classes import without_cycle
 from structopt.recognize.grouping import (
     BoolArray,
     IntArray,
     differing_rows,
+    group_by,
     pattern,
     repeated_in_rows,
 )
@@ -102,23 +104,16 @@ def build_closure(form: NormalForm) -> Closure:
 
 def forest_order(child: IntArray, parent: IntArray, n: int) -> tuple[IntArray, IntArray] | None:
     """Nodes parents first and the parents' positions, or None if a node has two parents or there is a cycle."""
-    above = np.full(n + 1, n, dtype=np.int64)  # node n stands above all roots
+    above = np.full(n, -1, dtype=np.int64)
     above[child] = parent
     if (above[child] != parent).any():
         return None
-    # Pointer doubling: after k rounds `reach` is the ancestor 2^k levels up and `depth` the levels passed.
-    depth, reach = (above != n).astype(np.int64), above.copy()
-    for _ in range(int(n).bit_length() + 1):
-        if (reach == n).all():
-            break
-        depth += depth[reach]
-        reach = reach[reach]
-    else:
-        return None
-    order = np.argsort(depth[:n], kind="stable")
-    position = np.full(n + 1, -1, dtype=np.int64)
-    position[order] = np.arange(n)
-    return order, position[above[order]]
+    below = np.flatnonzero(above >= 0)
+    by_parent, ptr = group_by(above[below], n)
+    order = topological_order(ptr, below[by_parent])
+    position = np.full(n + 1, -1, dtype=np.int64)  # the last one is that of no parent
+    position[order] = np.arange(order.size)
+    return (order, position[above[order]]) if order.size == n else None
 
 
 def _pair_rows(form: NormalForm) -> tuple[BoolArray, BoolArray]:
