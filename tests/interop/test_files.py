@@ -329,37 +329,6 @@ def test_mps_exponents_of_fortran_are_read(tmp_path: Path) -> None:
     assert found.matrix.toarray().tolist() == [[0.25]] and found.row_lower.tolist() == [1000]
 
 
-_ROWS = {"ROWS": " N obj\n L l\n G g\n E e\n", "COLUMNS": " x obj 1 l 1\n x g 1 e 1\n y obj 2 l 1\n"}
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        *({"RHS": " RHS l 4 g 1\n RHS e 2\n", "RANGES": f" RNG l {v} g {v}\n RNG e {v}\n"} for v in ("3", "-3", "0")),
-        *({"RHS": f" RHS obj {v} l 4\n"} for v in ("5", "-5")),
-        *(
-            {"RHS": "", "BOUNDS": f" {kind} BND x{value}\n"}
-            for kind, value in (
-                ("BV", ""), ("LI", " 2"), ("UI", " 5"), ("FR", ""), ("MI", ""), ("PL", ""), ("FX", " -3"), ("UP", " 0"),
-                ("UP", " 1e30"), ("LO", " -1e30"), ("LO", " -5"), ("UP", " inf"),
-            )
-        ),
-    ],
-)  # fmt: skip
-def test_mps_is_read_as_by_highs(tmp_path: Path, parts: dict[str, str]) -> None:
-    path = mps(tmp_path, **_ROWS, **parts)
-    found, objective = read_model(path)
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    highs.readModel(str(path))
-    model = highs.getLp()
-    assert found.row_lower.tolist() == list(model.row_lower_) and found.row_upper.tolist() == list(model.row_upper_)
-    assert found.lower.tolist() == list(model.col_lower_) and found.upper.tolist() == list(model.col_upper_)
-    kinds = list(model.integrality_) or [highspy.HighsVarType.kContinuous] * 2
-    assert found.integrality.tolist() == [kind == highspy.HighsVarType.kInteger for kind in kinds]
-    assert objective is not None and objective.constant == model.offset_
-
-
 _FIXED = """\
 NAME          WITH SPACES
 ROWS

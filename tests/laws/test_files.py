@@ -79,8 +79,11 @@ def test_a_file_of_another_tool_is_read(tmp_path):
         "NAME t\nOBJSENSE\n MAX\nROWS\n N obj\n L l\n G g\n E e\n E f\n L r\nCOLUMNS\n"
         " a obj 1 l 1\n a g 2 e 3\n a f 1 r 1\n MARKER 'MARKER' 'INTORG'\n b obj -2 l 4\n b e -1 r 1\n"
         " MARKER 'MARKER' 'INTEND'\n c obj 3 g 1\n d l 1\n u l 1\n v l 1\n"
-        "RHS\n RHS l 4 g 1\n RHS e 2 f 3\n RHS r 6 obj -1.5\nRANGES\n RNG e -2 f 0.5\n RNG r 2.5 g 3\n"
-        "BOUNDS\n UP BND b 7\n MI BND c\n UP BND c 2\n FX BND d 4\n FR BND u\n LO BND v -3\nENDATA\n",
+        " bv l 1\n li l 1\n ui l 1\n pl l 1\n up0 l 1\n huge l 1\n inf l 1\n"
+        "RHS\n RHS l 4 g 1\n RHS e 2 f 3\n RHS r 6 obj -1.5\nRANGES\n RNG e -2 f 0.5\n RNG r -2.5 g 3\n"
+        "BOUNDS\n UP BND b 7\n MI BND c\n UP BND c 2\n FX BND d 4\n FR BND u\n LO BND v -3\n"
+        " BV BND bv\n LI BND li 2\n UI BND ui 5\n PL BND pl\n UP BND up0 0\n LO BND huge -1e30\n UP BND huge 1e30\n"
+        " UP BND inf inf\nENDATA\n",
         encoding="utf-8",
     )
     found = so.LabelSpace.read(path)
@@ -88,12 +91,13 @@ def test_a_file_of_another_tool_is_read(tmp_path):
     for row, low, up in zip(found.row_names, found.row_lower, found.row_upper, strict=True):
         assert (low, up) == sides[row], row
     bounds = {"a": (0, np.inf), "b": (0, 7), "c": (-np.inf, 2), "d": (4, 4), "u": (-np.inf, np.inf), "v": (-3, np.inf)}
+    bounds |= {"bv": (0, 1), "li": (2, np.inf), "ui": (0, 5), "pl": (0, np.inf), "up0": (0, 0)}
+    bounds |= {"huge": (-np.inf, np.inf), "inf": (0, np.inf)}
     for name, low, up in zip(found.variable_names, found.lower, found.upper, strict=True):
         assert (low, up) == bounds[name], name
-    np.testing.assert_array_equal(found.integrality, [name == "b" for name in found.variable_names])
-    assert dict(zip(found.variable_names, found.objective.scores, strict=True)) == dict(
-        zip("abcduv", [1, -2, 3, 0, 0, 0], strict=True)
-    )
+    np.testing.assert_array_equal(found.integrality, [name in ("b", "bv", "li", "ui") for name in found.variable_names])
+    wanted = dict.fromkeys(bounds, 0) | {"a": 1, "b": -2, "c": 3}
+    assert dict(zip(found.variable_names, found.objective.scores, strict=True)) == wanted
     assert found.objective.constant == 1.5
 
 

@@ -21,24 +21,6 @@ def problem(seed: int):
     return rng, n, rng.normal(size=(2, n)) * (rng.random((2, n)) < 0.8)
 
 
-@settings(deadline=None)
-@given(SEEDS)
-def test_ranges(seed):
-    rng, n, coef = problem(seed)
-    lower = rng.normal(size=n)
-    upper = lower + rng.random(n)
-    z = lower + rng.random(n) * (upper - lower)
-    both = np.empty((2, n))
-    total, *found = ranges(coef[0].copy(), coef[1].copy(), lower, upper, z, both)
-    assert (both == coef).all() and total == pytest.approx(coef.sum())
-    expected = [
-        np.where(c > 0, c * small, c * large).sum() for c in coef for small, large in ((lower, upper), (upper, lower))
-    ]
-    low_0, high_0, at_0, low_1, high_1, at_1 = found
-    assert [low_0, high_0, low_1, high_1] == pytest.approx(expected)
-    assert [at_0, at_1] == pytest.approx((coef @ z).tolist())
-
-
 def test_a_variable_without_a_coefficient_may_be_unbounded():
     both = np.empty((2, 1))
     zero, infinite = np.zeros(1), np.full(1, np.inf)

@@ -376,6 +376,20 @@ def test_most_violated_raises_what_a_surrogate_raises():
             plan.most_violated(np.ones((3, 18)), np.zeros(3), level_choice(from_functions("own", wrong, wrong), mixes))
 
 
+def check_fronts(fronts, labels, some, H, H0, G, G0, places):
+    """Compare fronts of some examples with those of all labels, and decode the labels at some places."""
+    for i, example in enumerate(some.tolist()):
+        h, g = labels @ H[example] + H0[example], labels @ G[example] + G0[example]
+        of_example = slice(fronts.ptr[i], fronts.ptr[i + 1])
+        reached = np.isfinite(fronts.h[of_example])
+        np.testing.assert_array_equal(fronts.g[of_example][reached], np.unique(g))
+        best = [h[g == level].max() for level in np.unique(g)]
+        np.testing.assert_allclose(fronts.h[of_example][reached], best)
+    Z = fronts.decode(places)
+    np.testing.assert_allclose(np.einsum("ij,ij->i", H[some], Z) + H0[some], fronts.h[places])
+    np.testing.assert_allclose(np.einsum("ij,ij->i", G[some], Z) + G0[some], fronts.g[places])
+
+
 def test_fronts_whose_levels_are_not_kept(monkeypatch):
     """Of many different losses the levels are found anew for each pass."""
     space, rng = two_knapsacks(), np.random.default_rng(3)
@@ -391,20 +405,8 @@ def test_fronts_whose_levels_are_not_kept(monkeypatch):
         and plan.most_violated(H, H0, level_choice(Slack(), False)) is None
         and plan.cost > kept.cost
     )
-    one, other = plan.fronts(H[some], H0[some], some), kept.fronts(H[some], H0[some], some)
-    for i, example in enumerate(some.tolist()):
-        points = []
-        for front in (one, other):
-            part = slice(front.ptr[i], front.ptr[i + 1])
-            reached = np.isfinite(front.h[part])
-            points.append((front.g[part][reached], front.h[part][reached]))
-        np.testing.assert_allclose(points[0], points[1])
-        g = labels @ G[example] + G0[example]
-        np.testing.assert_array_equal(points[0][0], np.unique(g))
-    places = one.best((2.0 + one.h) * one.g)
-    Z = one.decode(places)
-    np.testing.assert_allclose(np.einsum("ij,ij->i", H[some], Z) + H0[some], one.h[places])
-    np.testing.assert_allclose(np.einsum("ij,ij->i", G[some], Z) + G0[some], one.g[places])
+    for front in (plan.fronts(H[some], H0[some], some), kept.fronts(H[some], H0[some], some)):
+        check_fronts(front, labels, some, H, H0, G, G0, front.best((2.0 + front.h) * front.g))
 
 
 @pytest.mark.parametrize("truths", [1, 70])
@@ -418,20 +420,11 @@ def test_tables_of_examples_side_by_side_are_the_fronts_by_enumeration(truths):
     some = rng.permutation(n)[:50]
     some.sort()
     fronts = algorithm.front_plan(G, G0).fronts(H[some], H0[some], some)
-    for i, example in enumerate(some.tolist()):
-        h, g = labels @ H[example] + H0[example], labels @ G[example] + G0[example]
-        of_example = slice(fronts.ptr[i], fronts.ptr[i + 1])
-        reached = np.isfinite(fronts.h[of_example])
-        np.testing.assert_array_equal(fronts.g[of_example][reached], np.unique(g))
-        best = [h[g == level].max() for level in np.unique(g)]
-        np.testing.assert_allclose(fronts.h[of_example][reached], best)
     places = fronts.ptr[:-1] + [
         rng.choice(np.flatnonzero(np.isfinite(fronts.h[a:b])))
         for a, b in zip(fronts.ptr[:-1], fronts.ptr[1:], strict=True)
     ]
-    Z = fronts.decode(places)
-    np.testing.assert_allclose(np.einsum("ij,ij->i", H[some], Z) + H0[some], fronts.h[places])
-    np.testing.assert_allclose(np.einsum("ij,ij->i", G[some], Z) + G0[some], fronts.g[places])
+    check_fronts(fronts, labels, some, H, H0, G, G0, places)
 
 
 def test_losses_with_more_levels_than_a_32_bit_number_have_no_table():
