@@ -101,6 +101,18 @@ def test_a_file_of_another_tool_is_read(tmp_path):
     assert found.objective.constant == 1.5
 
 
+def test_data_sets_are_read(tmp_path):
+    path = tmp_path / "data.svm"
+    path.write_text("1 1:0.5 3:2\n0 2:-1\n1 3:4\n", encoding="utf-8")
+    data = so.data.read_svmlight(path)
+    np.testing.assert_array_equal(data.X.toarray(), [[0.5, 0, 2], [0, -1, 0], [0, 0, 4]])
+    np.testing.assert_array_equal(data.y, [1, 0, 1])
+    path = tmp_path / "data.csv"
+    path.write_text("a,b,tag\n1,2.5,x\n-3,0,y\n", encoding="utf-8")
+    data = so.data.read_csv(path, labels=["tag"])
+    np.testing.assert_array_equal(np.asarray(data.X), [[1, 2.5], [-3, 0]])
+
+
 # ---- estimators ------------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(0)
