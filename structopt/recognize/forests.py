@@ -28,6 +28,7 @@ from structopt.recognize._kernels import components
 from structopt.recognize.classes import without_cycle
 from structopt.recognize.grouping import BoolArray, IntArray, breadth_first
 from structopt.recognize.normalize import NormalForm
+from structopt.recognize.patterns import read_factors
 from structopt.recognize.records import GroupForest
 from structopt.space.compiled import FloatArray
 
@@ -305,21 +306,12 @@ def _products(
     ends = np.full((form.n_columns, 2), -1, dtype=np.int64)
     ends[pairs] = np.sort(np.stack([first, second], axis=1), axis=1)
     single = ends[:, 0] < 0
-    inside = product[form.row]
-    p, states = form.column[inside & (value < 0)], form.column[inside & (value > 0)].reshape(-1, 2)
-    new = single[p]
-    ends[p[new]] = states[new]
-    passed[form.column_block[p[(ends[p] != states).any(axis=1)]]] = False
-    below = np.zeros((form.n_columns, 2), dtype=bool)
-    inside = link[form.row]
-    p, state = form.column[inside & (value > 0)], form.column[inside & (value < 0)]
-    is_end = ends[p] == state[:, None]
-    passed[form.column_block[p[~is_end.any(axis=1)]]] = False
-    at, end = np.nonzero(is_end)
-    below[p[at], end] = True
-    single &= ends[:, 0] >= 0
-    passed[form.column_block[single & ~below.all(axis=1)]] = False
-    columns = np.flatnonzero(single & passed[form.column_block])
+    positive = value > 0
+    above, below = product[form.row], link[form.row]
+    p, states = form.column[above & ~positive], form.column[above & positive].reshape(-1, 2)
+    q, state = form.column[below & positive], form.column[below & ~positive]
+    read_factors(form, passed, ends, p, states, q, state)
+    columns = np.flatnonzero(single & (ends[:, 0] >= 0) & passed[form.column_block])
     return ends[columns, 0], ends[columns, 1], columns
 
 

@@ -14,7 +14,6 @@ from structopt.recognize.classes import without_cycle
 from structopt.recognize.grouping import (
     BoolArray,
     IntArray,
-    differing_rows,
     group_by,
     pattern,
     repeated_in_rows,
@@ -34,6 +33,7 @@ __all__ = [
     "closure_rows",
     "forest_order",
     "pairwise_blocks",
+    "read_factors",
     "simplices_blocks",
 ]
 
@@ -116,54 +116,57 @@ def forest_order(child: IntArray, parent: IntArray, n: int) -> tuple[IntArray, I
     return (order, position[above[order]]) if order.size == n else None
 
 
-def _pair_rows(form: NormalForm) -> tuple[BoolArray, BoolArray]:
-    """Rows ``p >= y_j + y_k - 1`` in either sign, and which of them are written negated."""
+def pairwise_blocks(form: NormalForm) -> BoolArray:
+    """``p >= y_j + y_k - 1, p <= y_j, p <= y_k``, each pair of labels once, all in [0, 1]."""
+    return form.once(_read_pairs)[0]
+
+
+def _read_pairs(form: NormalForm) -> tuple[BoolArray, IntArray, IntArray]:
+    """Blocks that pass, the columns of their pairs, and the columns of the two labels of each pair."""
+    n = form.n_columns
     flipped = form.plus == 2
     low = np.where(flipped, -form.row_upper, form.row_lower)
     high = np.where(flipped, -form.row_lower, form.row_upper)
-    # An upper side of 0 or more is implied by p <= y_j.
+    # Rows p >= y_j + y_k - 1 in either sign. An upper side of 0 or more is implied by p <= y_j.
     rows = form.unit & (form.plus + form.minus == 3) & ((form.plus == 1) | flipped) & (low == -1) & (high >= 0)
-    return rows, flipped
-
-
-def _pair_entries(form: NormalForm) -> tuple[BoolArray, BoolArray]:
-    """Entries of the pair rows at their p, and at their two labels."""
-    rows, flipped = _pair_rows(form)
     in_rows = rows[form.row]
     at_pair = in_rows & ((form.value > 0) != flipped[form.row])
-    return at_pair, in_rows & ~at_pair
-
-
-def pairwise_blocks(form: NormalForm) -> BoolArray:
-    """``p >= y_j + y_k - 1, p <= y_j, p <= y_k``, each pair of labels once, all in [0, 1]."""
-    n = form.n_columns
-    rows, _ = _pair_rows(form)
-    at_pair, at_label = _pair_entries(form)
-    is_pair, is_label = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-    is_pair[form.column[at_pair]] = True
-    is_label[form.column[at_label]] = True
-    if not is_pair.any():
-        return np.zeros(form.n_blocks, dtype=bool)
+    p, labels = form.column[at_pair], form.column[in_rows & ~at_pair].reshape(-1, 2)
+    ends = np.full((n, 2), -1, dtype=np.int64)
+    if not p.size:
+        return np.zeros(form.n_blocks, dtype=bool), p, ends[p]
+    is_pair = np.zeros(n, dtype=bool)
+    is_pair[p] = True
     short = closure_rows(form) & (form.row_lower != form.row_upper)
-    columns = np.where(is_pair, (form.lower == 0) & (form.upper >= 1) & ~is_label, form.binary)
-    passed = form.passing(rows | short, columns)
-
-    # The (p, y) couples of the long rows and of the rows p <= y must be the same set, two for each p.
-    p_of_row = np.zeros(form.n_rows, dtype=np.int64)
-    p_of_row[form.row[at_pair]] = form.column[at_pair]
-    couples = pattern(p_of_row[form.row[at_label]], form.column[at_label], n, n)
-    short_couples = pattern(*closure_arcs(form, short), n, n)
-    passed[form.column_block[differing_rows(couples, short_couples)]] = False
-    labels_of = np.diff(couples.indptr)
-    passed[form.column_block[is_pair & (labels_of != 2)]] = False
-    if not passed.any():
-        return passed
-    sound = np.repeat(passed[form.column_block], labels_of)
-    ends = couples.indices[sound].reshape(-1, 2).astype(np.int64)  # ascending
+    passed = form.passing(rows | short, np.where(is_pair, (form.lower == 0) & (form.upper >= 1), form.binary))
+    passed[form.column_block[labels[is_pair[labels]]]] = False
+    read_factors(form, passed, ends, p, labels, *closure_arcs(form, short))
+    pair = np.flatnonzero(is_pair & passed[form.column_block])
+    ends = ends[pair]
     # A second p for the same two labels is not what the oracle expects.
     passed[form.column_block[repeated_in_rows(pattern(ends[:, 0], ends[:, 1], n, n))]] = False
     _reject_mixed_integrality(form, is_pair, ends, passed)
-    return passed
+    return passed, pair, ends
+
+
+def read_factors(
+    form: NormalForm, passed: BoolArray, ends: IntArray, p: IntArray, labels: IntArray, q: IntArray, label: IntArray
+) -> None:
+    """Write the factors of products into `ends`, a row per column, by rows ``p >= y + y' - 1`` and ``q <= y``.
+
+    Blocks fail if two rows disagree on the factors of a column, which are given if its first entry in `ends` is not
+    -1, or if some row of a product is missing whose factors are not given.
+    """
+    given = ends[:, 0] >= 0
+    new = ~given[p]
+    ends[p[new]] = labels[new]
+    passed[form.column_block[p[(ends[p] != labels).any(axis=1)]]] = False
+    is_end = ends[q] == label[:, None]
+    passed[form.column_block[q[~is_end.any(axis=1)]]] = False
+    below = np.zeros(ends.shape, dtype=bool)
+    row, end = np.nonzero(is_end)
+    below[q[row], end] = True
+    passed[form.column_block[~given & (ends[:, 0] >= 0) & ~below.all(axis=1)]] = False
 
 
 def _reject_mixed_integrality(form: NormalForm, is_pair: BoolArray, ends: IntArray, passed: BoolArray) -> None:
@@ -185,21 +188,15 @@ def _forest_blocks(form: NormalForm, ends: IntArray) -> BoolArray:
 
 def build_pairwise(form: NormalForm) -> Pairwise:
     """Labels, pairs and their ends."""
-    n = form.n_columns
-    at_pair, at_label = _pair_entries(form)
-    pair_by_row = form.column[at_pair]
-    ends = form.column[at_label].reshape(-1, 2)  # ascending within a row: entries are sorted
-    pair, first = np.unique(pair_by_row, return_index=True)
-    ends = np.sort(ends[first], axis=1)
-    is_pair = np.zeros(n, dtype=bool)
-    is_pair[pair] = True
-    position = np.cumsum(~is_pair) - 1
-    forest = bool(_forest_blocks(form, ends).all())
+    _, pair, ends = form.once(_read_pairs)
+    is_label = np.ones(form.n_columns, dtype=bool)
+    is_label[pair] = False
+    position = np.cumsum(is_label) - 1
     return Pairwise(
-        np.flatnonzero(~is_pair),
+        np.flatnonzero(is_label),
         pair,
         position[ends[:, 0]],
         position[ends[:, 1]],
         bool(form.integer.any()),
-        forest,
+        bool(_forest_blocks(form, ends).all()),
     )
