@@ -11,9 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 import structopt as so
-from structopt.backends import Status
+from structopt.backends import Status, highs
 from structopt.backends.highs import Highs
-from structopt.errors import DeclarationError, SpaceMismatch
+from structopt.errors import DeclarationError, SolverNotAvailable, SpaceMismatch
 from structopt.testing.instances import crowded_knapsack, hard_knapsack, pairwise, space_of
 
 
@@ -146,9 +146,6 @@ def test_building_a_large_space_is_no_loop(count_calls) -> None:
 
 @pytest.mark.parametrize("version", ["1.5.3", "1.10.0", "1.11.0", "1.14.0"])
 def test_versions_that_answer_wrongly_are_refused(version, monkeypatch):
-    from structopt.backends import highs
-    from structopt.errors import SolverNotAvailable
-
     monkeypatch.setattr(highs.highspy.Highs, "version", lambda self: version)
     with pytest.raises(SolverNotAvailable, match=rf"highspy {version}.*pip install"):
         highs._refuse_wrong_versions()
@@ -156,8 +153,6 @@ def test_versions_that_answer_wrongly_are_refused(version, monkeypatch):
 
 @pytest.mark.parametrize("version", ["1.12.0", "1.13.1", "1.15.0", "1.15.1", "2.0.0"])
 def test_the_others_are_not(version, monkeypatch):
-    from structopt.backends import highs
-
     monkeypatch.setattr(highs.highspy.Highs, "version", lambda self: version)
     highs._refuse_wrong_versions()
 

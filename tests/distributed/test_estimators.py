@@ -104,17 +104,22 @@ def test_the_workers_of_a_client(workers):
     assert again.engine is None and np.array_equal(again.predict(X), estimator.predict(X))
 
 
-def test_weights_of_examples():
-    estimator, X, y = CASES["binary"]
+@pytest.mark.parametrize(("name", "trainer"), [("binary", "bmrm"), ("structured", "distributed block ascent")])
+def test_weights_of_examples(name, trainer):
+    estimator, X, y = CASES[name]
     s = np.linspace(0.0, 2.0, len(X))
-    here = clone(estimator).fit(X, y, sample_weight=s)
+    here = clone(estimator).fit(X, y, sample_weight=s).result_
     there = clone(estimator).set_params(engine="sequential")
     there.fit(collection(X), collection(y), sample_weight=collection(s))
-    assert there.result_.objective == pytest.approx(here.result_.objective, rel=2e-2)
     cut = clone(there).fit(collection(X), y, sample_weight=s)  # arrays in memory are cut as X is
     np.testing.assert_array_equal(cut.coef_, there.coef_)
-    in_memory = clone(there).fit(X, collection(y), sample_weight=collection(s))
-    assert in_memory.result_.objective == pytest.approx(here.result_.objective, rel=2e-2)
+    for data in ((X, collection(y), collection(s)), (X, y, s)):
+        in_memory = clone(there).fit(*data[:2], sample_weight=data[2])
+        for found in (there.result_, in_memory.result_):
+            assert found.trainer == trainer
+            assert found.objective == pytest.approx(here.objective, rel=2e-2)
+            assert found.lower_bound <= here.objective * (1 + 1e-9)
+            assert here.lower_bound <= found.objective * (1 + 1e-9)
     with pytest.raises(DeclarationError, match="X has 60 rows, sample_weight has 59"):
         there.fit(collection(X), collection(y), sample_weight=s[1:])
 
@@ -162,19 +167,6 @@ def test_block_ascent_is_the_default(name):
     # Both certificates hold for the same problem.
     assert max(found.result_.lower_bound, bundle.result_.lower_bound) <= bundle.result_.objective * (1 + 1e-9)
     assert bundle.result_.lower_bound <= found.result_.objective * (1 + 1e-9)
-
-
-def test_block_ascent_with_weights_of_examples():
-    estimator, X, y = CASES["structured"]
-    s = np.linspace(0.0, 2.0, len(X))
-    here = clone(estimator).fit(X, y, sample_weight=s)
-    there = clone(estimator).set_params(engine="sequential").fit(X, y, sample_weight=s)
-    parts = clone(estimator).set_params(engine="sequential")
-    parts.fit(collection(X), collection(y), sample_weight=collection(s))
-    for found in (there, parts):
-        assert found.result_.trainer == "distributed block ascent"
-        assert found.result_.lower_bound <= here.result_.objective * (1 + 1e-9)
-        assert here.result_.lower_bound <= found.result_.objective * (1 + 1e-9)
 
 
 def test_block_ascent_goes_on(tmp_path):

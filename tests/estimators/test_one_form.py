@@ -57,22 +57,13 @@ def fit(case: Any, form: Callable[[Any], Any]) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_other_types_of_features_compile_nothing(case: Any) -> None:
-    fit(case, np.array)
-    before = signatures()
-    for name, form in DENSE.items():
-        fit(case, form)
-        new = {kernel for kernel, count in signatures().items() if count != before.get(kernel, 0)}
-        assert not new, f"{name}: {sorted(new)}"
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_other_sparse_matrices_compile_nothing(case: Any) -> None:
-    if isinstance(case.X, list):
+@pytest.mark.parametrize(("first", "forms"), [(np.array, DENSE), (sp.csr_array, SPARSE)], ids=["dense", "sparse"])
+def test_other_types_of_features_compile_nothing(case: Any, first: Any, forms: dict[str, Callable[[Any], Any]]) -> None:
+    if forms is SPARSE and isinstance(case.X, list):
         pytest.skip("sequences come as lists")
-    fit(case, sp.csr_array)
+    fit(case, first)
     before = signatures()
-    for name, form in SPARSE.items():
+    for name, form in forms.items():
         fit(case, form)
         new = {kernel for kernel, count in signatures().items() if count != before.get(kernel, 0)}
         assert not new, f"{name}: {sorted(new)}"

@@ -53,27 +53,24 @@ class Counting(Plane):
 
 
 @pytest.mark.parametrize("method", [search.bisecting, search.binary])
-def test_no_label_has_a_loss(method):
-    """The box allows g = 1, the rows forbid it: λ was doubled up to 1e12, on which solvers fail."""
+@pytest.mark.parametrize(
+    ("bounds", "margin", "options"),
+    [
+        # The box allows g = 1, the rows forbid it: λ was doubled up to 1e12, on which solvers fail.
+        ((-math.inf, 0.0), [1.0, 1.0], {"truth": [0.0, 0.0]}),
+        # Every margin is met: λ was halved down to 1e-12.
+        ((1.0, math.inf), [-2.0, -2.0], {}),
+    ],
+    ids=["no label has a loss", "every margin is met"],
+)
+def test_lambda_stays_within_reason_without_a_violation(method, bounds, margin, options):
     space = so.LabelSpace()
-    y = space.binary("y", 2)
-    space.subject_to(y[0] + y[1] <= 0)
-    plane = Counting(so.Oracle(space, solver="highs"), h=([1.0, 1.0], 1.0), g=([1.0, 1.0], 0.0), truth=[0.0, 0.0])
+    space.subject_to(space.binary("y", 2).sum().between(*bounds))
+    plane = Counting(so.Oracle(space, solver="highs"), h=(margin, 1.0), g=([1.0, 1.0], 0.0), **options)
     result = method(plane)
     assert result.value == result.upper_bound == 0.0 and result.stopped == "no violation"
     assert result.queries <= 3
     assert all(lam == math.inf or lam < 1e3 for lam in plane.lams)
-
-
-@pytest.mark.parametrize("method", [search.bisecting, search.binary])
-def test_every_margin_is_met(method):
-    """And here λ was halved down to 1e-12."""
-    space = so.LabelSpace()
-    y = space.binary("y", 2)
-    space.subject_to(y[0] + y[1] >= 1)
-    plane = Counting(so.Oracle(space, solver="highs"), h=([-2.0, -2.0], 1.0), g=([1.0, 1.0], 0.0))
-    result = method(plane)
-    assert result.value == result.upper_bound == 0.0 and result.queries <= 3
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e9])

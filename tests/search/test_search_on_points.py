@@ -74,29 +74,6 @@ def test_return_at_the_tangent_is_not_taken():
     assert search.angular(PointPlane([(9, 16), (6, 4), (3, 6)]), lam=4.0, rtol=0).value == 144
 
 
-def test_theorem_1_defeats_lambda_searches_and_not_the_exact_ones():
-    for blind in (search.bisecting, search.binary):
-        result = blind(PointPlane(THEOREM_1))
-        assert result.value == pytest.approx(0.01)
-        assert result.upper_bound >= 25
-    assert search.sarawagi(PointPlane(THEOREM_1), xi=1.0).value == pytest.approx(0.01)
-    assert search.angular(PointPlane(THEOREM_1), rtol=0).value == 25
-    assert search.exact(PointPlane(THEOREM_1), "product").value == 25
-    assert search.convex_hull(PointPlane(THEOREM_1), "product", integral=True).value == 25
-
-
-def test_hull_examples_of_math_5():
-    points = [(-4, 10), (0, 6), (2, 3), (3, 1), (1, 2)]
-    result = search.convex_hull(PointPlane(points), "slack")
-    assert result.value == pytest.approx(9.375)
-    assert (result.point.h, result.point.g) == pytest.approx((1.5, 3.75))
-    assert {part.label: weight for weight, part in result.parts} == pytest.approx({2: 0.75, 1: 0.25})
-    assert search.convex_hull(PointPlane(points), "slack", integral=True).value == 9
-    result = search.convex_hull(PointPlane([(0, 0), (-2, 6), (2, 1)]), "slack")
-    assert result.value == pytest.approx(4.5125)
-    assert result.queries <= 4
-
-
 def test_sarawagi_example_of_math_3_4():
     result = search.sarawagi(PointPlane(EXAMPLE), xi=6.0)
     assert result.statistics["violation_bound"] == pytest.approx(4.101, abs=1e-3)
