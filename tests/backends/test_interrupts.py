@@ -21,12 +21,6 @@ from structopt.testing.instances import hard_knapsack, space_of
 HANG = 60.0
 
 
-@pytest.fixture
-def after(ctrl_c):
-    """Send SIGINT to this process after some seconds."""
-    return ctrl_c
-
-
 def answers_right(oracle: so.Oracle) -> None:
     """Short calls of the same oracle, free and with rows."""
     n = oracle.space.n_variables
@@ -55,9 +49,9 @@ def test_integer_programs_of_scipy_run_outside_the_main_thread(monkeypatch):
     assert threads and threading.main_thread() not in threads
 
 
-def test_ctrl_c_leaves_a_function_that_ignores_signals(after):
+def test_ctrl_c_leaves_a_function_that_ignores_signals(ctrl_c):
     over = threading.Event()
-    after(0.1)
+    ctrl_c(0.1)
     try:
         with pytest.raises(KeyboardInterrupt):
             call_in_thread(lambda: over.wait(HANG))
@@ -84,23 +78,23 @@ def test_call_in_thread_passes_errors_on_and_obeys_the_stop_flag():
 
 
 @pytest.mark.parametrize("rows", [False, True])
-def test_ctrl_c_stops_a_mip(after, rows):
+def test_ctrl_c_stops_a_mip(ctrl_c, rows):
     space, costs = hard_knapsack()
     oracle = so.Oracle(space, "highs", time_limit=HANG)
     extra = [(np.ones(space.n_variables), -np.inf, 20.0)] if rows else []
     answers_right(oracle)
-    after(0.5)
+    ctrl_c(0.5)
     with pytest.raises(KeyboardInterrupt):
         oracle.maximize(costs, extra)
     answers_right(oracle)
 
 
-def test_a_backend_is_made_anew_with_its_objective_and_rows(after):
+def test_a_backend_is_made_anew_with_its_objective_and_rows(ctrl_c):
     space, costs = hard_knapsack()
     backend = Highs(space, {"time_limit": HANG})
     backend.set_costs(costs)
     backend.add_rows(*_row(space, 20.0))
-    after(0.5)
+    ctrl_c(0.5)
     with pytest.raises(KeyboardInterrupt):
         backend.run()
     backend.add_rows(*_row(space, 0.0))
@@ -118,12 +112,12 @@ def _row(space, upper):
     return rows.matrix, rows.row_lower, rows.row_upper
 
 
-def test_ctrl_c_ends_the_threads_of_a_batch(after):
+def test_ctrl_c_ends_the_threads_of_a_batch(ctrl_c):
     space, costs = hard_knapsack()
     oracle = so.Oracle(space, "highs", time_limit=HANG)
     rng = np.random.default_rng(0)
     begun = time.monotonic()
-    after(0.5)
+    ctrl_c(0.5)
     with pytest.raises(KeyboardInterrupt):
         oracle.maximize_batch(costs + rng.normal(size=(4, len(costs))), n_jobs=2)
     assert time.monotonic() - begun < HANG, "the other thread was waited for"
@@ -195,7 +189,7 @@ def test_a_bad_moment_leaves_no_rows_behind(moment, late, monkeypatch):
     assert oracle.maximize(costs).value == 5.0
 
 
-def test_a_fit_keeps_its_best_weights(after):
+def test_a_fit_keeps_its_best_weights(ctrl_c):
     space, costs = hard_knapsack()
     declared = so.LabelSpace.from_matrices(space.matrix, space.row_lower, space.row_upper)
     # The loss of the ground truth 0 is the knapsack's value: every query takes hours.
@@ -207,7 +201,7 @@ def test_a_fit_keeps_its_best_weights(after):
     with deadline(1.0):  # the first query ends with its best label, and gives a point to return
         first = bmrm(risk, lam=1e-6, max_passes=1)
     assert np.isfinite(first.objective)
-    after(1.0)  # once: a second one might come after the end of the test, and end all tests
+    ctrl_c(1.0)  # once: a second one might come after the end of the test, and end all tests
     try:
         with deadline(HANG):
             result = bmrm(risk, lam=1e-6, tol=1e-12)

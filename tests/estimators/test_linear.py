@@ -83,10 +83,7 @@ def test_labels_of_any_kind_are_mapped() -> None:
         assert np.array_equal(svm.predict(X), np.array(names)[reference.predict(X)])
 
 
-def test_limits_warn_and_checkpoints_resume(tmp_path: Path) -> None:
-    X, y = data()
-    with pytest.warns(ConvergenceWarning, match=r"relative gap of .* above tol"):
-        LinearSVM(lam=1e-4, max_passes=2).fit(X, y)
+def test_checkpoints_resume(tmp_path: Path) -> None:
     for classes in (2, 3):
         X, y = data(classes)
         path = tmp_path / f"{classes}.npz"

@@ -10,7 +10,7 @@ import structopt as so
 from structopt.errors import DeclarationError
 
 
-def budget(n=6, integer=False):
+def budget(n=6):
     """Tags with costs, a budget, an exclusion and products of neighbours."""
     rng = np.random.default_rng(n)
     space = so.LabelSpace("budget")

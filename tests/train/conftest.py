@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import structopt as so
-from structopt.errors import SolverFailed
 from structopt.train.checkpoint import Checkpoint
 
 SURROGATES = {
@@ -94,26 +93,6 @@ def _optimum(risk, lam):
     return float(problem.solve(solver=cp.CLARABEL, **tight))
 
 
-def killed_in_the_middle(train, path, after):
-    """Run `train(checkpoint, callback)` in a child that ends itself with SIGKILL in its record number `after`."""
-    seen = []
-
-    def callback(result):
-        seen.append(result)
-        if len(seen) == after:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    child = os.fork()
-    if child == 0:
-        try:
-            train(Checkpoint(path, every=0), callback)
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), "the run ended before it could be killed"
-    assert os.path.exists(path)
-
-
 class Helpers:
     """What the trainers' tests share; a fixture, because test folders are not packages."""
 
@@ -144,47 +123,26 @@ class Helpers:
         """A run killed with SIGKILL and resumed must end at the very weights of an uninterrupted one."""
         if not hasattr(os, "fork"):
             pytest.skip("needs fork")
-        whole = train(None, None)
-        killed_in_the_middle(train, path, after)
+        whole, seen = train(None, None), []
+
+        def callback(result):
+            seen.append(result)
+            if len(seen) == after:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        child = os.fork()
+        if child == 0:
+            try:
+                train(Checkpoint(path, every=0), callback)
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status), "the run ended before it could be killed"
+        assert os.path.exists(path)
         resumed = train(path, None)
         assert np.array_equal(resumed.w, whole.w)
         assert resumed.objective == whole.objective and resumed.lower_bound == whole.lower_bound
         assert resumed.passes == whole.passes and len(resumed.history) == len(whole.history)
-
-    @staticmethod
-    def interrupted(train):
-        """Ctrl-C after the third record returns the best model so far."""
-        seen = []
-
-        def callback(result):
-            seen.append(result)
-            if len(seen) == 3:
-                raise KeyboardInterrupt
-
-        result = train(callback)
-        assert result.stopped == "interrupted"
-        assert np.array_equal(result.w, seen[-1].w)
-
-    @staticmethod
-    def fails_in_the_middle(train, monkeypatch, after):
-        """A solver that gives up: the example is named and the model so far travels with the error."""
-        risk = pairwise_risk(surrogate="slack", search="angular")  # one solver call after the other
-        calls = []
-        search = so.train.StructuredRisk._search_one
-
-        def failing(self, i, *arguments):
-            calls.append(self.examples[i])
-            if len(calls) > after:
-                raise SolverFailed("the solver lost its mind", status="numerical trouble")
-            return search(self, i, *arguments)
-
-        monkeypatch.setattr(so.train.StructuredRisk, "_search_one", failing)
-        with pytest.raises(SolverFailed, match="lost its mind") as caught:
-            train(risk)
-        assert f"example {calls[-1]}:" in str(caught.value)
-        assert caught.value.status == "numerical trouble"
-        assert caught.value.partial.w.shape == (risk.n_features,)
-        assert caught.value.partial.stopped == "failed"
 
 
 @pytest.fixture(scope="session")
