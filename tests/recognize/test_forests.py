@@ -63,6 +63,10 @@ def near_misses():
     y, pair = space.binary("y", (2, 2)), space.continuous("pair", (2, 2), 0, 1)
     space.subject_to(y.sum(axis=1) <= 1, pair.sum(axis=1) == y[0], pair.sum(axis=0) == y[1])
     yield "a group that may stay empty", space
+    space = so.LabelSpace("three rows in a circle")
+    y, pair = space.binary("y", (3, 2)), space.continuous("pair", (3, 2), 0, 1)
+    space.subject_to(y == pair + pair[[1, 2, 0]], y[0].sum() == 1)
+    yield "marginal rows with two edges each", space
 
 
 @pytest.mark.parametrize("name, space", list(near_misses()), ids=lambda value: value if isinstance(value, str) else "")
