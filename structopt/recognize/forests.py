@@ -26,7 +26,7 @@ import scipy.sparse as sp
 
 from structopt.recognize._kernels import components
 from structopt.recognize.classes import without_cycle
-from structopt.recognize.grouping import BoolArray, IntArray, breadth_first
+from structopt.recognize.grouping import BoolArray, IntArray, breadth_first, repeated_pairs
 from structopt.recognize.normalize import NormalForm
 from structopt.recognize.patterns import read_factors
 from structopt.recognize.records import GroupForest
@@ -251,8 +251,8 @@ def _check_marginals(
     passed[_blocks_of_groups(form, group, n_groups)[sides[short] // n_groups]] = False
     # Two pair variables for one pair of states would count it twice.
     first, second = owner[row_a], owner[row_b]
-    code = np.sort(np.minimum(first, second) * form.n_columns + np.maximum(first, second))
-    passed[form.column_block[code[1:][code[1:] == code[:-1]] // form.n_columns]] = False
+    twice = repeated_pairs(np.minimum(first, second), np.maximum(first, second), form.n_columns)
+    passed[form.column_block[twice]] = False
 
 
 def _check_sums(

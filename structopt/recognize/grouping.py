@@ -13,10 +13,8 @@ __all__ = [
     "BoolArray",
     "IntArray",
     "breadth_first",
-    "differing_rows",
     "group_by",
-    "pattern",
-    "repeated_in_rows",
+    "repeated_pairs",
     "repeated_rows",
 ]
 
@@ -36,24 +34,10 @@ def group_by(key: IntArray, n: int) -> tuple[IntArray, IntArray]:
     return by_column.data, by_column.indptr[: n + 1].astype(np.int64)
 
 
-def pattern(row: IntArray, column: IntArray, n_rows: int, n_columns: int) -> sp.csr_array:
-    """How often each (row, column) occurs, as a canonical sparse matrix."""
-    ones = np.ones(row.size, dtype=np.int32)
-    return sp.coo_array((ones, (row, column)), shape=(n_rows, n_columns)).tocsr()
-
-
-def differing_rows(a: sp.csr_array, b: sp.csr_array) -> IntArray:
-    """Rows in which two `pattern` matrices do not occupy the same places."""
-    if np.array_equal(a.indptr, b.indptr) and np.array_equal(a.indices, b.indices):
-        return np.zeros(0, dtype=np.int64)
-    places = [sp.csr_array((np.ones(x.nnz, np.int8), x.indices, x.indptr), shape=x.shape) for x in (a, b)]
-    difference = (places[0] - places[1]).tocoo()
-    return np.unique(difference.row[difference.data != 0]).astype(np.int64)
-
-
-def repeated_in_rows(a: sp.csr_array) -> IntArray:
-    """Rows in which some (row, column) occurred more than once."""
-    return np.unique(a.tocoo().row[a.data > 1]).astype(np.int64)
+def repeated_pairs(a: IntArray, b: IntArray, n: int) -> IntArray:
+    """First numbers of the pairs (a, b) that occur more than once; b is below n."""
+    code = np.sort(a * n + b)
+    return np.asarray(code[1:][code[1:] == code[:-1]] // max(n, 1))
 
 
 def breadth_first(a: IntArray, b: IntArray, roots: IntArray, start: int) -> tuple[IntArray, IntArray]:

@@ -7,7 +7,7 @@ import numpy as np
 from structopt._jit.graphs import topological_order
 from structopt.recognize._kernels import reachable
 from structopt.recognize.classes import row_classes, two_ends
-from structopt.recognize.grouping import BoolArray, IntArray, group_by, pattern, repeated_in_rows
+from structopt.recognize.grouping import BoolArray, IntArray, group_by, repeated_pairs
 from structopt.recognize.normalize import NormalForm
 from structopt.recognize.records import Assignment, Path
 from structopt.space.compiled import FloatArray
@@ -39,8 +39,7 @@ def assignment_blocks(form: NormalForm) -> BoolArray:
     passed[form.row_block[form.once(_classes)[0]]] = False
     # The oracle holds one score for each pair.
     _, first, last = two_ends(form.column, form.n_columns)
-    pairs = pattern(form.row[first], form.row[last], form.n_rows, form.n_rows)  # first < last: rows ascend
-    passed[form.row_block[repeated_in_rows(pairs)]] = False
+    passed[form.row_block[repeated_pairs(form.row[first], form.row[last], form.n_rows)]] = False  # rows ascend
     return passed
 
 

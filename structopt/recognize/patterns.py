@@ -15,8 +15,7 @@ from structopt.recognize.grouping import (
     BoolArray,
     IntArray,
     group_by,
-    pattern,
-    repeated_in_rows,
+    repeated_pairs,
 )
 from structopt.recognize.normalize import NormalForm
 from structopt.recognize.records import Box, Cardinality, Closure, Pairwise
@@ -144,7 +143,7 @@ def _read_pairs(form: NormalForm) -> tuple[BoolArray, IntArray, IntArray]:
     pair = np.flatnonzero(is_pair & passed[form.column_block])
     ends = ends[pair]
     # A second p for the same two labels is not what the oracle expects.
-    passed[form.column_block[repeated_in_rows(pattern(ends[:, 0], ends[:, 1], n, n))]] = False
+    passed[form.column_block[repeated_pairs(ends[:, 0], ends[:, 1], n)]] = False
     _reject_mixed_integrality(form, is_pair, ends, passed)
     return passed, pair, ends
 

@@ -11,9 +11,8 @@ vertices are integral. By induction from the leaves the value of a subtree is t 
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
-from structopt.recognize.grouping import BoolArray, IntArray, breadth_first, differing_rows, pattern
+from structopt.recognize.grouping import BoolArray, IntArray, breadth_first
 from structopt.recognize.normalize import NormalForm
 from structopt.recognize.patterns import closure_arcs, closure_rows
 from structopt.recognize.records import Tree
@@ -51,11 +50,12 @@ def tree_blocks(form: NormalForm) -> BoolArray:
     passed[form.column_block[covered != np.where(children[:n] >= 2, children[:n], 0)]] = False
     passed[form.column_block[top[above[top] < n]]] = False
 
-    # Arcs: every column below another has its arc; an only child also has the reverse one.
+    # Arcs: every column below another has its arc; an only child also has the reverse one. No arc occurs twice, because
+    # the normal form has no repeated rows.
     below = np.flatnonzero((above >= 0) & (above < n))
     only = below[children[above[below]] == 1]
-    want = pattern(np.concatenate([below, above[only]]), np.concatenate([above[below], only]), n, n)
-    passed[form.column_block[differing_rows(pattern(child, parent, n, n), want)]] = False
+    want = np.concatenate([below, above[only]]) * n + np.concatenate([above[below], only])
+    passed[form.column_block[np.setxor1d(child * n + parent, want, assume_unique=True) // max(n, 1)]] = False
     return passed
 
 
@@ -79,10 +79,9 @@ def _read(form: NormalForm) -> _Reading:
     top = form.column[tops[form.row]]
     # An only child equals its parent, and the rows do not say which is which: both arcs are there, so the edge is
     # taken undirected and turned away from the root by the search.
-    arcs = pattern(child, parent, n, n)
-    mutual = sp.triu(arcs.multiply(arcs.T), format="coo")
-    a = np.concatenate([n + form.column_block[top], owner, mutual.row])
-    b = np.concatenate([top, member, mutual.col])
+    low, high = closure_arcs(form, closure_rows(form) & (form.row_lower == form.row_upper))
+    a = np.concatenate([n + form.column_block[top], owner, low[low < high]])
+    b = np.concatenate([top, member, high[low < high]])
     order, above = breadth_first(a, b, n + np.unique(form.row_block[tops]), n + form.n_blocks)
     above = np.maximum(above[:n], -1)
     return child, parent, owner, member, top, b, above, order
