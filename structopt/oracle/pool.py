@@ -161,29 +161,17 @@ class SolverPool(Algorithm):
         return solution
 
     def _run_plain(self, c: FloatArray, square: float) -> Solution:
-        """A program without side constraints, basis or start, in as few steps as will do.
+        """A program without side constraints, basis or start, in few steps.
 
         Coefficients that are not finite, or whose square is not, are checked one by one first.
         """
-        solver = self._take()
-        lp = solver.lp
-        try:
-            if lp is None or not square < math.inf:
-                solution = self._run(solver, c)
-            else:
-                begun = perf_counter()
-                solution = lp.maximize(c, square)
-                solution = solver.instance.verified(c, solution)
-                solver.statistics.add(1, 0, perf_counter() - begun, solution.iterations)
-        except StructoptError:
-            self._idle.append(solver)
-            raise
-        except Exception as error:
-            if not _is_of_library(error):
-                raise
-            raise self._raised(error) from error
-        self._idle.append(solver)
-        return solution
+        with self.borrowed() as solver:
+            if solver.lp is None or not square < math.inf:
+                return self._run(solver, c)
+            begun = perf_counter()
+            solution = solver.instance.verified(c, solver.lp.maximize(c, square))
+            solver.statistics.add(1, 0, perf_counter() - begun, solution.iterations)
+            return solution
 
     @contextmanager
     def borrowed(self) -> Iterator[PooledSolver]:

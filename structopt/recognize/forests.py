@@ -97,7 +97,12 @@ def _read(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
     passed = form.passing(form.unit & (~whole | once | marginal), bounded)
     if not passed.any():
         return passed, None
-    value, upper = _as_upper_rows(form)
+    # Rows a z >= b are read as -a z <= -b.
+    turned = np.isfinite(form.row_lower) & np.isposinf(form.row_upper)
+    value, upper = (
+        np.where(turned[form.row], -form.value, form.value),
+        np.where(turned, -form.row_lower, form.row_upper),
+    )
     inequality = form.unit & (np.isneginf(form.row_lower) != np.isposinf(form.row_upper))
     plus = np.bincount(form.row[value > 0], minlength=form.n_rows)
     minus = np.bincount(form.row[value < 0], minlength=form.n_rows)
@@ -158,12 +163,6 @@ def _blocks_of_groups(form: NormalForm, group: IntArray, n_groups: int) -> IntAr
     block = np.zeros(n_groups, dtype=np.int64)
     block[group[group >= 0]] = form.column_block[group >= 0]
     return block
-
-
-def _as_upper_rows(form: NormalForm) -> tuple[FloatArray, FloatArray]:
-    """Entries and right-hand sides with rows ``a z >= b`` written as ``-a z <= -b``."""
-    turned = np.isfinite(form.row_lower) & np.isposinf(form.row_upper)
-    return np.where(turned[form.row], -form.value, form.value), np.where(turned, -form.row_lower, form.row_upper)
 
 
 def _kinds(
