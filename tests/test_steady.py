@@ -16,7 +16,12 @@ FILES = sorted(path for path in HERE.rglob("*.py") if path.parent.name not in ("
 # Seconds belong to the benchmarks: a test that reads a clock fails on a busy machine.
 CLOCKS = {"perf_counter", "process_time", "monotonic", "thread_time", "perf_counter_ns", "timeit"}
 # That something ends at all can only be told by a clock: these wait for many times what it takes.
-HANGS = {"backends/test_interrupts.py", "backends/test_supervision.py", "distributed/test_faults.py"}
+HANGS = {
+    "backends/test_interrupts.py",
+    "backends/test_supervision.py",
+    "distributed/test_faults.py",
+    "distributed/test_soak.py",
+}
 # numpy's old functions share one state between all tests of a process.
 SHARED = {"rand", "randn", "randint", "random", "normal", "choice", "shuffle", "permutation", "uniform", "seed"}
 
