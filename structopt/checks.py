@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._archive import PARSER
 from structopt._jit.csr import checked_csr
 from structopt.errors import DeclarationError
 
@@ -78,10 +79,16 @@ def shown(value: Any) -> str:
     return text if value is None or isinstance(value, (*_REAL, str, bytes)) else f"{text} ({type(value).__name__})"
 
 
+def parameters_of(cls: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the constructor's parameters by name."""
+    with PARSER:
+        return inspect.signature(cls).parameters
+
+
 def call_text(made: object) -> str:
     """Return the call that makes an object: the required arguments, and others that differ from their defaults."""
     parts, values = list[str](), vars(made)
-    for name, parameter in inspect.signature(type(made)).parameters.items():
+    for name, parameter in parameters_of(type(made)).items():
         value, required = values.get(name, parameter.default), parameter.default is parameter.empty
         is_array = hasattr(value, "shape")
         if name not in values or not (required or is_array or value != parameter.default):

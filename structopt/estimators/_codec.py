@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt import features, losses, structures, surrogates
-from structopt._archive import PARSER
 from structopt.backends.portable import check_portable, portable
+from structopt.checks import parameters_of
 from structopt.errors import DeclarationError, StructoptError
 from structopt.features import Term
 from structopt.hierarchy import Hierarchy
@@ -329,7 +329,7 @@ class Decoder:
         if cls is None:
             raise DeclarationError(f"the file names {module}.{name}, which is not a class that it may name")
         decoded = {name: self.decode(value) for name, value in arguments.items()}
-        unknown = sorted(decoded.keys() - _parameters(cls).keys())
+        unknown = sorted(decoded.keys() - parameters_of(cls).keys())
         if unknown:
             raise DeclarationError(f"its {name} has arguments that this version does not know: {', '.join(unknown)}")
         return _build(cls, checked_solver(decoded, f"{name} of the file"))
@@ -346,16 +346,10 @@ def checked_solver(arguments: dict[str, Any], where: str) -> dict[str, Any]:
     return arguments
 
 
-def _parameters(cls: Any) -> Mapping[str, inspect.Parameter]:
-    """Return the constructor's parameters by name."""
-    with PARSER:
-        return inspect.signature(cls).parameters
-
-
 def _arguments(value: Any, where: str) -> dict[str, Any]:
     """Constructor arguments of a declared object, read from its attributes and tried on a copy."""
     kept, arguments = vars(value), {}
-    for name, parameter in _parameters(type(value)).items():
+    for name, parameter in parameters_of(type(value)).items():
         places = [name, *(_LOSS_AT if name == "loss" else (f"_{name}",))]
         place = next((place for place in places if place in kept), None)
         if place is not None:
@@ -374,7 +368,7 @@ def _arguments(value: Any, where: str) -> dict[str, Any]:
 def _build(cls: Any, arguments: Mapping[str, Any]) -> Any:
     positional = [
         name
-        for name, parameter in _parameters(cls).items()
+        for name, parameter in parameters_of(cls).items()
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and name in arguments
     ]
     named = {name: value for name, value in arguments.items() if name not in positional}
