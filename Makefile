@@ -41,7 +41,8 @@ coverage: $(VENV)/.dev  ## the same tests with the lines that they reach, at twi
 # A build without CUDA where the package index has one for this version; plain `torch` may bring gigabytes.
 test-torch: $(VENV)/.dev  ## losses and layers for PyTorch, which is installed first
 	$(PIP) torch==2.13.0
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q tests/torch structopt/torch docs/howto/neural_scores.md
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q tests/torch structopt/torch docs/howto/neural_scores.md \
+		tests/estimators/test_label_forms.py
 
 test-all: lint types  ## everything, the slow tests too, with examples that no run has seen
 	STRUCTOPT_EXAMPLES=explore $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term -q
