@@ -117,11 +117,7 @@ class NormalForm:
         """The same form with its connected blocks separated."""
         m = self.n_rows
         count, label = components(self.row, self.column + m, m + self.n_columns)
-        form = replace(self, row_block=label[:m], column_block=label[m:], n_blocks=count, memo={})
-        for name in ("plus", "minus", "degree", "binary", "whole_rows", "whole_columns"):
-            if name in vars(self):  # already computed, and the same for any blocks
-                vars(form)[name] = vars(self)[name]
-        return form
+        return replace(self, row_block=label[:m], column_block=label[m:], n_blocks=count, memo={})
 
     def select(self, blocks: BoolArray) -> NormalForm:
         """Only the marked blocks, with rows, columns and blocks renumbered in order."""
