@@ -64,7 +64,10 @@ def repeated_rows(
     rows = np.flatnonzero(some & (count > 1))
     # Rows that repeat one another are as long and begin and end in the same columns: in most spaces no two do.
     ends = column[start[rows]] * (1 + int(column.max(initial=0))) + column[start[rows + 1] - 1]
-    rows = rows[_repeated(ends * (1 + int(count.max(initial=0))) + count[rows])]
+    _, number, times = np.unique(
+        ends * (1 + int(count.max(initial=0))) + count[rows], return_inverse=True, return_counts=True
+    )
+    rows = rows[times[number] > 1]
     if not rows.size:
         return rows, rows, np.zeros(0)
     sign = value[start[rows]]
@@ -88,13 +91,3 @@ def repeated_rows(
 def _spans(start: IntArray, length: IntArray) -> IntArray:
     """Return ``start[k], ..., start[k] + length[k] - 1`` for every k."""
     return np.arange(length.sum()) + np.repeat(start - np.cumsum(length) + length, length)
-
-
-def _repeated(keys: IntArray) -> BoolArray:
-    """Which integers occur more than once."""
-    # Most are alone in their slot of a table, so that few are left to sort.
-    slot = (keys * 0x9E3779B97F4A7C1 >> 20) & ((4 << keys.size.bit_length()) - 1)
-    found = np.bincount(slot)[slot] > 1
-    ordered = np.sort(keys[found])
-    found[found] = np.isin(keys[found], ordered[1:][ordered[1:] == ordered[:-1]])
-    return np.asarray(found)
