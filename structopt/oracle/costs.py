@@ -60,26 +60,20 @@ def _check(space: CompiledSpace, costs: FloatArray) -> None:
         )
     if dot(costs.ravel(), costs.ravel()) <= _LARGE_COST**2:
         return  # so is every square
-    # The sum is finite iff all entries are (up to overflow, which the second test allows for).
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = costs.sum()
-    if not np.isfinite(total) and not np.isfinite(costs).all():
+    if not np.isfinite(costs).all():
         place = np.argwhere(~np.isfinite(costs))[0]
         row = f" in row {place[0]}" if costs.ndim == 2 else ""
         name = space.variable_names[int(place[-1])]
         raise DeclarationError(f"The coefficient of {name}{row} is {costs[tuple(place)]}; it must be finite.")
-    if costs.size and max(costs.max(), -costs.min()) > _LARGE_COST:
-        _refuse_overflow(space, costs)
-
-
-def _refuse_overflow(space: CompiledSpace, costs: FloatArray) -> None:
-    """Raise where costs are so large that the value of a label is not a number."""
+    largest = np.abs(costs).max(initial=0.0)
+    if largest <= _LARGE_COST:
+        return
     reach = np.maximum(np.abs(space.lower), np.abs(space.upper))
     reach = np.where(np.isfinite(reach), np.maximum(reach, 1.0), 1.0)
     with np.errstate(over="ignore"):
         size = np.abs(costs) @ reach
     if not np.isfinite(size).all():
         raise DeclarationError(
-            f"The coefficients are too large (up to {np.abs(costs).max():.3g}): sums overflow. Divide "
+            f"The coefficients are too large (up to {largest:.3g}): sums overflow. Divide "
             "all of them by one number, which changes no answer."
         )

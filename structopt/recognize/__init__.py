@@ -18,7 +18,6 @@ is an exact comparison, and an unproved guess is not used. The steps, one file e
 
 from __future__ import annotations
 
-from structopt.recognize.normalize import Dependent
 from structopt.recognize.recognizer import recognize, recognize_paths
 from structopt.recognize.records import (
     Assignment,
@@ -39,7 +38,6 @@ from structopt.recognize.unimodular import prove_totally_unimodular
 __all__ = [
     "recognize",
     "recognize_paths",
-    "Dependent",
     "Structure",
     "Record",
     "Box",
