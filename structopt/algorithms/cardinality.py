@@ -43,7 +43,7 @@ class CardinalityAlgorithm(Algorithm):
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         Z, values = self._choose(C)
-        return Solutions(Z, values, values.copy())
+        return Solutions(Z, values, values)
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
         _, members, low, high = self._groups

@@ -76,6 +76,8 @@ class FrontPlan(ABC):
     entries: IntArray
     #: Numbers that are kept between calls and could be made again.
     kept: int = 0
+    #: Whether `best_products` may answer.
+    finds_products = False
 
     def forget(self) -> None:
         """Make the tables again in every call: a data set of many spaces has many plans."""
@@ -105,6 +107,7 @@ class FrontPlan(ABC):
 class ListedFronts(FrontPlan):
     """All labels of a small space: products with every one of them."""
 
+    finds_products = True
     # Losses of all labels are kept if they are no more than this.
     _KEPT = 1 << 22
 

@@ -170,9 +170,11 @@ class OracleInference(BatchInference[list[tuple[IntArray, FrontPlan]]]):
 
     def maximize_product(self, query: Query, truth: Any) -> Best | None:
         plans = self._plan(query.loss)
-        if plans is None or len(plans) != 1 or plans[0][1].cost > _MOST_LABEL_COST:
+        if plans is None or len(plans) != 1:
             return None
         ((group, plan),) = plans
+        if not plan.finds_products or plan.cost > _MOST_LABEL_COST:
+            return None
         costs, truths = self.data.costs(query.tables, group), stacked(truth, group)
         return best_or_truth(plan.best_products(costs, -np.einsum("ij,ij->i", costs, truths), query.n_jobs), truths)
 

@@ -110,6 +110,8 @@ class PairwiseAlgorithm(Algorithm):
 class PairwiseFronts(FrontPlan):
     """Fronts of few pairwise labels, by enumeration; losses are of the labels alone."""
 
+    finds_products = True
+
     def __init__(self, algorithm: PairwiseAlgorithm, G: FloatArray, g_const: FloatArray) -> None:
         self._algorithm, self._G, self._g_const = algorithm, G, g_const
         self.cost = 4.0
